@@ -1,0 +1,195 @@
+"""Stop tokens, and the parker that every wait of the product sleeps on.
+
+Both are built from raw locks and atomic container operations only: nothing here takes a
+lock that the interrupted code may hold, so `StopToken.cancel` and `Parker.unpark` may be
+called from any thread and from a signal handler, whatever that handler interrupted.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import Protocol
+
+from alkstore.options import wait_seconds
+
+
+class Wakeable(Protocol):
+    """Whatever can be woken: it must not block, raise, or take a lock."""
+
+    def unpark(self) -> None:
+        """Wake the sleeper; remembered when nobody sleeps yet."""
+        ...
+
+
+class Parker:
+    """A place for one thread to sleep that remembers one wake.
+
+    A binary semaphore: `unpark` before `park` makes that `park` return at once.
+    """
+
+    __slots__ = ("_permit",)
+
+    def __init__(self) -> None:
+        self._permit = threading.Lock()
+        self._permit.acquire()
+
+    def unpark(self) -> None:
+        """Let the sleeping thread, or the next one to sleep, go on."""
+        try:
+            self._permit.release()
+        except RuntimeError:
+            return  # a wake is remembered already
+
+    def park(self, timeout: float | None = None) -> bool:
+        """Sleep until a wake or for *timeout* seconds (``None``: no limit).
+
+        Returns:
+            Whether there was a wake; it is used up.
+        """
+        if timeout is None:
+            return self._permit.acquire()
+        if timeout <= 0:
+            return self._permit.acquire(blocking=False)
+        return self._permit.acquire(timeout=min(timeout, threading.TIMEOUT_MAX))
+
+
+class StopToken:
+    """Tells blocking calls to return.
+
+    Every blocking call of the product takes one and returns within 100 ms of its
+    cancellation. A cancelled token stays cancelled.
+
+    Args:
+        parent: A token whose cancellation cancels this one as well.
+    """
+
+    def __init__(self, parent: StopToken | None = None) -> None:
+        self._parent = parent
+        self._cancelled = False
+        self._waiters: dict[int, Wakeable] = {}
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether this token, or one above it, was cancelled."""
+        token: StopToken | None = self
+        while token is not None:
+            if token._cancelled:
+                return True
+            token = token._parent
+        return False
+
+    def cancel(self) -> None:
+        """Cancel; never blocks, may be called again, from anywhere."""
+        self._cancelled = True
+        # Copying a dict with int keys runs no Python code: it is atomic. Who registers
+        # after the copy looks at the flag afterwards.
+        for waiter in self._waiters.copy().values():
+            waiter.unpark()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Sleep until the cancellation or for *timeout* seconds (``None``: no limit).
+
+        Returns:
+            Whether the token is cancelled.
+
+        Raises:
+            InvalidOption: *timeout* is not a duration.
+        """
+        limit = wait_seconds(timeout)
+        parker = Parker()
+        deadline = None if limit is None else time.monotonic() + limit
+        self.attach(parker)
+        try:
+            while not self.cancelled:
+                left = None if deadline is None else deadline - time.monotonic()
+                if left is not None and left <= 0:
+                    return False
+                parker.park(left)
+            return True
+        finally:
+            self.detach(parker)
+
+    def child(self) -> StopToken:
+        """Return a token that is cancelled with this one, and may be cancelled alone."""
+        return StopToken(self)
+
+    def attach(self, waiter: Wakeable) -> None:
+        """Have *waiter* woken by the cancellation; at once when it has happened.
+
+        For whoever waits for several things at once. `detach` it afterwards.
+        """
+        token: StopToken | None = self
+        while token is not None:
+            token._waiters[id(waiter)] = waiter
+            token = token._parent
+        if self.cancelled:
+            waiter.unpark()
+
+    def detach(self, waiter: Wakeable) -> None:
+        """Forget *waiter*."""
+        token: StopToken | None = self
+        while token is not None:
+            token._waiters.pop(id(waiter), None)
+            token = token._parent
+
+    def on_signals(self, *signals: signal.Signals) -> SignalRegistration:
+        """Cancel when one of *signals* arrives (SIGINT and SIGTERM when none is named).
+
+        The first signal only cancels. A second one goes to the handler that was there
+        before, so that an impatient second Ctrl-C still ends the program.
+
+        Returns:
+            The registration: `SignalRegistration.restore` puts the former handlers back,
+            as does leaving its ``with`` block.
+
+        Raises:
+            ValueError: Not called in the main thread (a rule of `signal.signal`).
+        """
+        return SignalRegistration(self, signals or (signal.SIGINT, signal.SIGTERM))
+
+
+_Handler = Callable[[int, FrameType | None], object] | int | None
+
+
+class SignalRegistration:
+    """Signal handlers that cancel a token, until they are restored."""
+
+    def __init__(self, token: StopToken, signals: tuple[signal.Signals, ...]) -> None:
+        self._token = token
+        self._former: dict[int, _Handler] = {}
+        for number in signals:
+            self._former[number] = signal.signal(number, self._handle)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if not self._token.cancelled:
+            self._token.cancel()
+            return
+        former = self._former.get(number)
+        if callable(former):
+            former(number, frame)
+        elif former == signal.SIG_DFL:
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+
+    def restore(self) -> None:
+        """Put the former handlers back; may be called again."""
+        while self._former:
+            number, former = self._former.popitem()
+            signal.signal(number, signal.SIG_DFL if former is None else former)
+
+    def __enter__(self) -> SignalRegistration:
+        """Return itself; the handlers are installed already."""
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Restore the former handlers."""
+        self.restore()

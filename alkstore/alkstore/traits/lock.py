@@ -1,0 +1,71 @@
+"""Locks: rows with a lease on the store clock."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Protocol
+
+from alkstore._typing import Self
+
+from alkstore.options import Seconds
+
+
+class LockHandle(Protocol):
+    """One acquisition of a lock, and a context manager that releases it on exit.
+
+    `renew` and `release` succeed only while the row is this owner's. A lapsed lease is
+    free for all; one that lapsed but that nobody took can still be renewed.
+    """
+
+    @property
+    def name(self) -> str:
+        """The lock's name."""
+        ...
+
+    @property
+    def owner(self) -> str:
+        """Who holds it; unique per handle unless it was given."""
+        ...
+
+    @property
+    def token(self) -> int:
+        """The fencing token: each fresh acquisition of this lock gets a larger one."""
+        ...
+
+    @property
+    def lost(self) -> bool:
+        """Whether a renewal or the release has learnt that the lock is no longer held.
+
+        With ``keep_alive`` it also becomes true when no renewal has succeeded for a whole
+        TTL, whatever the reason.
+        """
+        ...
+
+    def renew(self, ttl: Seconds | None = None) -> bool:
+        """Let the lease end *ttl* from now (``None``: the TTL it was taken with).
+
+        Returns:
+            Whether the lock is still this handle's; when not, nothing changed.
+        """
+        ...
+
+    def release(self) -> bool:
+        """Free the lock and wake those who wait for it.
+
+        Returns:
+            Whether it was still this handle's; when not, nothing changed.
+        """
+        ...
+
+    def __enter__(self) -> Self:
+        """Return the handle."""
+        ...
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Release the lock."""
+        ...

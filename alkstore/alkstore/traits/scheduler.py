@@ -1,0 +1,86 @@
+"""Schedules: jobs that are fired at each boundary of a grid in time."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from alkstore._typing import Unpack
+
+from alkstore.options import ScheduleOptions
+from alkstore.stop_token import StopToken
+from alkstore.values import Schedule
+
+
+class Scheduler(Protocol):
+    """The part of a store that keeps schedules and fires them.
+
+    A boundary's fires and the advance to the next boundary commit together, so each
+    boundary fires exactly once, whoever ticks and whatever crashes.
+    """
+
+    def schedule(
+        self, name: str, spec: str, queue: str, payload: Any, **options: Unpack[ScheduleOptions]
+    ) -> Schedule:
+        """Register a schedule, or change it, by name; return it as stored.
+
+        Registering again with the same interval and ``starts_at`` keeps the next
+        boundary; a changed one starts a new grid from now.
+
+        Args:
+            name: The schedule's name.
+            spec: ``@every <n><unit>`` with a unit of ``s m h d``.
+            queue: The name of the queue that its jobs go to.
+            payload: The payload of its jobs.
+            **options: ``priority``, ``expires``, ``max_attempts``, ``starts_at``,
+                ``catch_up``.
+
+        Raises:
+            InvalidName: *name* or *queue* breaks the naming rule.
+            InvalidSpec: *spec* is not in the grammar.
+            InvalidOption: An option is unknown or impossible.
+            EncodeError: The payload has no encoding.
+            PayloadTooLarge: It is larger than the store allows.
+        """
+        ...
+
+    def unschedule(self, name: str) -> bool:
+        """Remove a schedule; return whether there was one. Fired jobs stay."""
+        ...
+
+    def schedules(self) -> list[Schedule]:
+        """Return all schedules by name, quarantined ones with the reason."""
+        ...
+
+    def get_schedule(self, name: str) -> Schedule | None:
+        """Return one schedule, or ``None``."""
+        ...
+
+    def pause(self, name: str) -> bool:
+        """Fire nothing for it until it is resumed; return whether there is such a one."""
+        ...
+
+    def resume(self, name: str) -> bool:
+        """Go on at the first boundary of the old grid after now; nothing is made up for.
+
+        Returns:
+            Whether there is such a schedule.
+        """
+        ...
+
+    def run_now(self, name: str) -> int:
+        """Fire one extra job, moving no boundary, and return its id.
+
+        Raises:
+            KeyError: There is no such schedule.
+        """
+        ...
+
+    def run_schedules(self, stop: StopToken) -> None:
+        """Lead: fire what is due until *stop* is cancelled. Blocks.
+
+        Raises:
+            LeadershipLost: Another runner holds the lease, or took it.
+            StoreClosed: The store was closed.
+            SchemaError: The schema does not fit.
+        """
+        ...

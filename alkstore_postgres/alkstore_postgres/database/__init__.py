@@ -1,0 +1,1 @@
+"""The way to the database: check-out, transactions, errors, statements, the seam."""

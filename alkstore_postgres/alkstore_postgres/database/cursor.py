@@ -1,0 +1,74 @@
+"""The engine's own cursor, which no setting of the application reaches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import psycopg
+from psycopg import postgres
+from psycopg.abc import Buffer, Query
+from psycopg.adapt import AdaptersMap, Loader
+from psycopg.pq import Format
+from psycopg.rows import TupleRow, tuple_row
+
+Params = Mapping[str, Any] | None
+
+_EPOCH_2000 = datetime(2000, 1, 1, tzinfo=timezone.utc)
+_FIRST = datetime.min.replace(tzinfo=timezone.utc)
+_LAST = datetime.max.replace(tzinfo=timezone.utc)
+
+
+class _UtcLoader(Loader):
+    """Loads ``timestamptz`` as UTC, whatever the session's time zone is.
+
+    Times that Python cannot tell (infinities, years before 1 or after 9999) become the
+    first or the last datetime there is: a damaged row must never break a reader.
+    """
+
+    format = Format.BINARY
+
+    def load(self, data: Buffer) -> datetime:
+        micros = int.from_bytes(bytes(data), "big", signed=True)
+        try:
+            return _EPOCH_2000 + timedelta(microseconds=micros)
+        except OverflowError:
+            return _LAST if micros > 0 else _FIRST
+
+
+def _engine_adapters() -> AdaptersMap:
+    adapters = AdaptersMap(postgres.adapters)
+    adapters.register_loader("timestamptz", _UtcLoader)
+    return adapters
+
+
+_ADAPTERS = _engine_adapters()
+
+
+class EngineCursor(psycopg.Cursor[TupleRow]):
+    """A cursor with tuple rows, binary results and the engine's own adapters.
+
+    The connection may belong to the application: its row factory, cursor factory and
+    adapters are neither used nor changed.
+    """
+
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        super().__init__(connection, row_factory=tuple_row)
+        self.format = Format.BINARY
+
+    @property
+    def adapters(self) -> AdaptersMap:
+        """The engine's adapters."""
+        return _ADAPTERS
+
+    def run(self, query: Query, params: Params = None, *, prepare: bool | None = None) -> None:
+        """Execute *query* with *params*.
+
+        Args:
+            query: The statement.
+            params: Its named parameters.
+            prepare: ``None`` leaves it to the connection's threshold, ``False`` leaves
+                nothing prepared on the server.
+        """
+        self.execute(query, params, prepare=prepare)

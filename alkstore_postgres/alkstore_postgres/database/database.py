@@ -1,0 +1,159 @@
+"""Check-out, statements and transactions, with our errors."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import IsolationLevel
+from psycopg.rows import TupleRow
+from psycopg_pool import PoolTimeout
+
+from alkstore.errors import DatabaseError
+from alkstore_postgres.database.cursor import Params
+from alkstore_postgres.database.errors import CONFLICTS, translated
+from alkstore_postgres.database.pools import AnyPool, Pools, is_dead
+from alkstore_postgres.database.session import Session
+
+T = TypeVar("T")
+
+_TRIES = 10
+"""How often a conflict with another transaction is tried again before it is told."""
+
+
+class Database:
+    """Runs the engine's statements over a pool.
+
+    A connection on loan is in autocommit mode, whatever the pool's default, and goes back
+    as it was.
+
+    Args:
+        pools: Where the pool of this process comes from.
+        schema: The schema's name, unquoted.
+        timeout: How long a check-out may take, in seconds.
+    """
+
+    def __init__(self, pools: Pools, schema: str, timeout: float) -> None:
+        self._pools = pools
+        self.schema = schema
+        self._timeout = timeout
+
+    @property
+    def closed(self) -> bool:
+        """Whether the store was closed."""
+        return self._pools.closed
+
+    @contextmanager
+    def connection(self) -> Iterator[psycopg.Connection[Any]]:
+        """Lend a living connection in autocommit mode.
+
+        Raises:
+            StoreClosed: The store was closed.
+            DatabaseError: None could be had in time, or the block's statement failed.
+        """
+        with translated():
+            pool = self._pools.current()
+            connection = self._check_out(pool)
+            try:
+                former = (connection.autocommit, connection.isolation_level)
+                try:
+                    connection.autocommit = True
+                    yield connection
+                finally:
+                    if not connection.closed and former != (True, None):
+                        _restore(connection, *former)
+            finally:
+                pool.putconn(connection)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Session]:
+        """Lend a session inside a read-committed transaction.
+
+        Leaving the block commits; an exception rolls back.
+
+        Raises:
+            DatabaseError: A statement, or the commit, failed.
+        """
+        with self.connection() as connection:
+            connection.isolation_level = IsolationLevel.READ_COMMITTED
+            try:
+                with connection.transaction():
+                    yield Session(connection)
+            finally:
+                if not connection.closed:
+                    connection.isolation_level = None
+
+    def run(self, work: Callable[[Session], T]) -> T:
+        """Run *work* in a transaction, again when it met a conflict.
+
+        Conflicts (deadlock, serialization failure) undo the whole transaction, so that
+        *work* may be called several times; what it returns last counts.
+        """
+
+        def attempt() -> T:
+            with self.transaction() as session:
+                return work(session)
+
+        return _again_on_conflict(attempt)
+
+    def execute(self, query: bytes, params: Params = None) -> int:
+        """Run one statement in a transaction of its own; return its row count."""
+        return self._single(lambda session: session.execute(query, params))
+
+    def fetch_one(self, query: bytes, params: Params = None) -> TupleRow | None:
+        """Run one statement in a transaction of its own; return its first row."""
+        return self._single(lambda session: session.fetch_one(query, params))
+
+    def fetch_all(self, query: bytes, params: Params = None) -> list[TupleRow]:
+        """Run one statement in a transaction of its own; return its rows."""
+        return self._single(lambda session: session.fetch_all(query, params))
+
+    def fetch_value(self, query: bytes, params: Params = None) -> Any:
+        """Run one statement that returns a row; return the row's first value."""
+        return self._single(lambda session: session.fetch_value(query, params))
+
+    def _single(self, work: Callable[[Session], T]) -> T:
+        def attempt() -> T:
+            with self.connection() as connection:
+                return work(Session(connection))
+
+        return _again_on_conflict(attempt)
+
+    def _check_out(self, pool: AnyPool) -> psycopg.Connection[Any]:
+        deadline = time.monotonic() + self._timeout
+        while True:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                msg = f"no living connection after {self._timeout:g} s"
+                raise PoolTimeout(msg)
+            connection: psycopg.Connection[Any] = pool.getconn(timeout=left)
+            if not is_dead(connection):
+                return connection
+            connection.close()
+            pool.putconn(connection)
+
+
+def _restore(
+    connection: psycopg.Connection[Any],
+    autocommit: bool,  # noqa: FBT001 - the driver's attribute, handed back
+    isolation_level: IsolationLevel | None,
+) -> None:
+    if connection.pgconn.transaction_status == psycopg.pq.TransactionStatus.IDLE:
+        connection.isolation_level = isolation_level
+        connection.autocommit = autocommit
+
+
+def _again_on_conflict(attempt: Callable[[], T]) -> T:
+    for number in range(1, _TRIES):
+        try:
+            return attempt()
+        except DatabaseError as error:
+            if error.sqlstate not in CONFLICTS:
+                raise
+            # Both sides of a conflict would otherwise meet again in step.
+            time.sleep(random.uniform(0, 0.002 * 2**number))  # noqa: S311 - no secret
+    return attempt()

@@ -1,0 +1,116 @@
+"""The pool: our own, made anew after a fork, or one that the application lends."""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import psycopg
+from psycopg_pool import ConnectionPool
+
+from alkstore.errors import StoreClosed
+
+AnyPool = ConnectionPool[Any]
+
+_inherited: list[object] = []
+"""Pools that came over a fork. They are kept for ever: closing one, or letting it be
+collected, would say goodbye on sockets that belong to the parent."""
+
+
+class Pools:
+    """Hands out the pool of this process.
+
+    Args:
+        lent: The application's pool, used as it is and never closed; or ``None``.
+        conninfo: Where our own pool connects to.
+        arguments: Keyword arguments of our own pool.
+    """
+
+    def __init__(
+        self, lent: AnyPool | None, conninfo: str, arguments: Mapping[str, Any]
+    ) -> None:
+        self._lent = lent
+        self._conninfo = conninfo
+        self._arguments = dict(arguments)
+        self._pool: AnyPool | None = lent
+        self._closed = False
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
+    def current(self) -> AnyPool:
+        """Return the pool of this process, opened.
+
+        Raises:
+            StoreClosed: `close` was called.
+        """
+        if self._closed:
+            msg = "the store is closed"
+            raise StoreClosed(msg)
+        if self._pid != os.getpid():
+            self.after_fork()
+        pool = self._pool
+        if pool is None:
+            with self._lock:
+                pool = self._pool
+                if pool is None:
+                    pool = self._pool = self._make()
+        return pool
+
+    def after_fork(self) -> None:
+        """Forget the parent's pool; the child's is made at its first use."""
+        _inherited.append((self._pool, self._lock))
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+        self._pool = None
+
+    def close(self) -> None:
+        """Close our own pool; a lent one stays as it is."""
+        self._closed = True
+        pool, self._pool = self._pool, None
+        if pool is not None and pool is not self._lent and self._pid == os.getpid():
+            pool.close()
+
+    def _make(self) -> AnyPool:
+        lent = self._lent
+        if lent is None:
+            return ConnectionPool(self._conninfo, open=True, **self._arguments)
+        # The child of a fork cannot use the application's pool: its own one is like it.
+        return ConnectionPool(
+            lent.conninfo,
+            connection_class=lent.connection_class,
+            kwargs=lent.kwargs,
+            min_size=min(lent.min_size, 1),
+            max_size=lent.max_size,
+            timeout=lent.timeout,
+            max_idle=lent.max_idle,
+            max_lifetime=lent.max_lifetime,
+            reconnect_timeout=lent.reconnect_timeout,
+            open=True,
+        )
+
+
+def is_dead(connection: psycopg.Connection[Any]) -> bool:
+    """Return whether an idle connection is known to be broken, without a round trip.
+
+    An idle server says nothing. When there is something to read, it is either a notice or
+    the end of the connection: reading it tells.
+    """
+    if connection.closed:
+        return True
+    try:
+        poll = select.poll()
+        poll.register(connection.fileno(), select.POLLIN)
+        if not poll.poll(0):
+            return False
+        connection.pgconn.consume_input()
+    except (OSError, psycopg.Error):
+        return True
+    return connection.closed
