@@ -8,10 +8,12 @@ from typing import Any
 
 import psycopg
 from psycopg import postgres
-from psycopg.abc import Buffer, Query
+from psycopg.abc import Buffer
 from psycopg.adapt import AdaptersMap, Loader
 from psycopg.pq import Format
 from psycopg.rows import TupleRow, tuple_row
+
+from alkstore._typing import override
 
 Params = Mapping[str, Any] | None
 
@@ -29,6 +31,7 @@ class _UtcLoader(Loader):
 
     format = Format.BINARY
 
+    @override
     def load(self, data: Buffer) -> datetime:
         micros = int.from_bytes(bytes(data), "big", signed=True)
         try:
@@ -58,11 +61,12 @@ class EngineCursor(psycopg.Cursor[TupleRow]):
         self.format = Format.BINARY
 
     @property
+    @override
     def adapters(self) -> AdaptersMap:
         """The engine's adapters."""
         return _ADAPTERS
 
-    def run(self, query: Query, params: Params = None, *, prepare: bool | None = None) -> None:
+    def run(self, query: bytes, params: Params = None, *, prepare: bool | None = None) -> None:
         """Execute *query* with *params*.
 
         Args:
