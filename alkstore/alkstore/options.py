@@ -116,7 +116,7 @@ def resolve_queue(options: Mapping[str, Any]) -> Stamps:
     Raises:
         InvalidOption: One is unknown or impossible.
     """
-    _refuse_unknown(options, QueueOptions)
+    refuse_unknown(options, QueueOptions)
     return Stamps(
         visibility_timeout=_positive(
             options, "visibility_timeout", QUEUE_DEFAULTS.visibility_timeout
@@ -133,7 +133,7 @@ def resolve_enqueue(options: Mapping[str, Any], stamps: Stamps) -> Enqueue:
         InvalidOption: One is unknown or impossible, or ``delay`` and ``run_at`` are
             both given.
     """
-    _refuse_unknown(options, EnqueueOptions)
+    refuse_unknown(options, EnqueueOptions)
     if options.get("delay") is not None and options.get("run_at") is not None:
         msg = "delay and run_at were both given; only one of them is allowed"
         raise InvalidOption(msg)
@@ -161,7 +161,7 @@ def resolve_schedule(options: Mapping[str, Any]) -> ScheduleSettings:
     Raises:
         InvalidOption: One is unknown or impossible.
     """
-    _refuse_unknown(options, ScheduleOptions)
+    refuse_unknown(options, ScheduleOptions)
     catch_up = options.get("catch_up", "all")
     if not isinstance(catch_up, str) or catch_up not in ("all", "latest"):
         msg = f"catch_up must be 'all' or 'latest', not {_shown(catch_up)}"
@@ -254,15 +254,20 @@ def aware_utc(value: object, name: str) -> datetime:
         raise InvalidOption(msg) from error
 
 
-_SHORTEST = 0.001
+def refuse_unknown(options: Mapping[str, Any], known: type) -> None:
+    """Refuse options that the `TypedDict` *known* does not have.
 
-
-def _refuse_unknown(options: Mapping[str, Any], known: type) -> None:
+    Raises:
+        InvalidOption: There is such an option; the message names the allowed ones.
+    """
     unknown = [name for name in options if name not in known.__annotations__]
     if unknown:
         allowed = ", ".join(sorted(known.__annotations__))
         msg = f"unknown option {_shown(unknown[0])}; allowed here: {allowed}"
         raise InvalidOption(msg)
+
+
+_SHORTEST = 0.001
 
 
 def _duration(options: Mapping[str, Any], name: str, default: float) -> float:

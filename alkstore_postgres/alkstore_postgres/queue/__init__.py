@@ -1,1 +1,1 @@
-
+"""Queues: enqueue, claim, settle, dead letters, inspection."""

@@ -39,7 +39,8 @@ CREATE INDEX jobs_ready ON {schema}.jobs (queue, priority DESC, run_at, id) WHER
 -- Carries the sweep of lapsed claims and the next lapse.
 CREATE INDEX jobs_claimed ON {schema}.jobs (queue, claim_expires_at) WHERE NOT claimable;
 -- Carries the sweep of expired jobs.
-CREATE INDEX jobs_expiring ON {schema}.jobs (queue, expires_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX jobs_expiring ON {schema}.jobs (queue, expires_at)
+    WHERE claimable AND expires_at IS NOT NULL;
 
 -- Dead letters live apart, so that a million of them cost a claim nothing.
 CREATE TABLE {schema}.dead_jobs (

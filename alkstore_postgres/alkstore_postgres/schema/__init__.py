@@ -1,1 +1,1 @@
-
+"""The schema: numbered migrations and the migrator."""

@@ -1,0 +1,167 @@
+-- name: claim
+-- Claims up to %(limit)s jobs of a queue in claim order and returns them. The first row
+-- always comes: it tells whether something lapsed or expired has to be swept first (then
+-- nothing was claimed), and, when nothing was claimed, in how many seconds the next job
+-- becomes due or the next claim lapses.
+--
+-- levels walks the distinct priorities, one probe of jobs_ready each, so that a million
+-- jobs delayed at a high priority cost one step. Within a level the index gives the order
+-- (run_at, id), and the scan stops at the first job that is not due. The two look-ups of
+-- overdue are probes of jobs_claimed and jobs_expiring.
+--
+-- A claim that a crash of the server loses only means that the job is claimed again, so
+-- its commit does not wait for the disk; the ack's does.
+WITH RECURSIVE levels (priority) AS (
+    (
+        SELECT jobs.priority FROM {schema}.jobs
+        WHERE jobs.queue = %(queue)s AND jobs.claimable
+        ORDER BY jobs.priority DESC
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT (
+        SELECT jobs.priority FROM {schema}.jobs
+        WHERE jobs.queue = %(queue)s AND jobs.claimable AND jobs.priority < levels.priority
+        ORDER BY jobs.priority DESC
+        LIMIT 1
+    )
+    FROM levels
+    WHERE levels.priority IS NOT NULL
+),
+overdue (found, relaxed) AS MATERIALIZED (
+    SELECT
+        NOT %(swept)s AND (
+            EXISTS (
+                SELECT FROM {schema}.jobs
+                WHERE jobs.queue = %(queue)s AND NOT jobs.claimable
+                    AND jobs.claim_expires_at <= pg_catalog.statement_timestamp()
+            )
+            OR EXISTS (
+                SELECT FROM {schema}.jobs
+                WHERE jobs.queue = %(queue)s AND jobs.claimable
+                    AND jobs.expires_at <= pg_catalog.statement_timestamp()
+            )
+        ),
+        pg_catalog.set_config('synchronous_commit', 'off', true)
+),
+picked AS MATERIALIZED (
+    SELECT job.id
+    FROM levels
+    CROSS JOIN LATERAL (
+        SELECT jobs.id FROM {schema}.jobs
+        WHERE jobs.queue = %(queue)s AND jobs.claimable
+            AND jobs.priority = levels.priority
+            AND jobs.run_at <= pg_catalog.statement_timestamp()
+            AND (jobs.expires_at IS NULL OR jobs.expires_at > pg_catalog.statement_timestamp())
+        ORDER BY jobs.run_at, jobs.id
+        LIMIT %(limit)s
+        FOR UPDATE SKIP LOCKED
+    ) AS job
+    WHERE NOT (SELECT overdue.found FROM overdue)
+    LIMIT %(limit)s
+),
+claimed AS (
+    UPDATE {schema}.jobs SET
+        claimable = false,
+        claim_id = %(claim_id)s,
+        worker_id = %(worker_id)s,
+        attempts = jobs.attempts + 1,
+        claim_expires_at = pg_catalog.statement_timestamp()
+            + pg_catalog.make_interval(secs => jobs.visibility_timeout)
+    WHERE jobs.id = ANY (ARRAY(SELECT picked.id FROM picked))
+    RETURNING
+        jobs.id, jobs.payload, jobs.attempts, jobs.max_attempts, jobs.visibility_timeout,
+        jobs.base_backoff, jobs.enqueued_at, jobs.schedule, jobs.scheduled_for,
+        jobs.priority, jobs.run_at
+)
+SELECT
+    overdue.found,
+    CASE WHEN claimed.id IS NULL THEN (
+        SELECT EXTRACT(EPOCH FROM min(soon.at) - pg_catalog.statement_timestamp())::float8
+        FROM (
+            SELECT (
+                SELECT jobs.run_at FROM {schema}.jobs
+                WHERE jobs.queue = %(queue)s AND jobs.claimable
+                    AND jobs.priority = levels.priority
+                    AND jobs.run_at > pg_catalog.statement_timestamp()
+                    AND pg_catalog.isfinite(jobs.run_at)
+                ORDER BY jobs.run_at
+                LIMIT 1
+            )
+            FROM levels
+            UNION ALL
+            (
+                SELECT jobs.claim_expires_at FROM {schema}.jobs
+                WHERE jobs.queue = %(queue)s AND NOT jobs.claimable
+                    AND pg_catalog.isfinite(jobs.claim_expires_at)
+                ORDER BY jobs.claim_expires_at
+                LIMIT 1
+            )
+        ) AS soon (at)
+    ) END,
+    claimed.id, claimed.payload, claimed.attempts, claimed.max_attempts,
+    claimed.visibility_timeout, claimed.base_backoff, claimed.enqueued_at,
+    claimed.schedule, claimed.scheduled_for
+FROM overdue
+LEFT JOIN claimed ON true
+ORDER BY claimed.priority DESC, claimed.run_at, claimed.id;
+
+-- name: sweep
+-- Gives lapsed claims back to the ready index (their holders may still settle them until
+-- somebody else takes them) and moves what is exhausted or expired to the dead letters.
+-- Returns whether there may be more. Carried by jobs_claimed and jobs_expiring.
+WITH lapsed AS MATERIALIZED (
+    SELECT
+        jobs.id,
+        jobs.attempts >= jobs.max_attempts
+            OR (jobs.expires_at <= pg_catalog.statement_timestamp()) IS TRUE AS over
+    FROM {schema}.jobs
+    WHERE jobs.queue = %(queue)s AND NOT jobs.claimable
+        AND jobs.claim_expires_at <= pg_catalog.statement_timestamp()
+    ORDER BY jobs.claim_expires_at
+    LIMIT %(batch)s
+    FOR UPDATE SKIP LOCKED
+),
+expired AS MATERIALIZED (
+    SELECT jobs.id FROM {schema}.jobs
+    WHERE jobs.queue = %(queue)s AND jobs.claimable
+        AND jobs.expires_at <= pg_catalog.statement_timestamp()
+    ORDER BY jobs.expires_at
+    LIMIT %(batch)s
+    FOR UPDATE SKIP LOCKED
+),
+returned AS (
+    UPDATE {schema}.jobs SET claimable = true
+    WHERE jobs.id = ANY (ARRAY(SELECT lapsed.id FROM lapsed WHERE NOT lapsed.over))
+),
+gone AS (
+    DELETE FROM {schema}.jobs
+    WHERE jobs.id = ANY (ARRAY(
+        SELECT lapsed.id FROM lapsed WHERE lapsed.over
+        UNION ALL
+        SELECT expired.id FROM expired
+    ))
+    RETURNING
+        jobs.id, jobs.scheduled_for, jobs.enqueued_at, jobs.visibility_timeout,
+        jobs.base_backoff, jobs.attempts, jobs.max_attempts, jobs.priority, jobs.queue,
+        jobs.schedule, jobs.payload,
+        CASE
+            WHEN NOT jobs.claimable AND jobs.attempts >= jobs.max_attempts
+            THEN 'max attempts exceeded'
+            ELSE 'expired'
+        END AS error
+),
+buried AS (
+    INSERT INTO {schema}.dead_jobs (
+        id, scheduled_for, enqueued_at, died_at, visibility_timeout, base_backoff,
+        attempts, max_attempts, priority, queue, schedule, error, payload
+    )
+    SELECT
+        gone.id, gone.scheduled_for, gone.enqueued_at, pg_catalog.statement_timestamp(),
+        gone.visibility_timeout, gone.base_backoff, gone.attempts, gone.max_attempts,
+        gone.priority, gone.queue, gone.schedule, gone.error, gone.payload
+    FROM gone
+)
+SELECT
+    (SELECT pg_catalog.count(*) FROM lapsed) >= %(batch)s
+    OR (SELECT pg_catalog.count(*) FROM expired) >= %(batch)s;

@@ -1,0 +1,62 @@
+-- name: dead
+-- Reads a page of dead letters, the latest first. Carried by dead_jobs_by_death.
+SELECT
+    dead_jobs.id, dead_jobs.queue, dead_jobs.payload, dead_jobs.priority, dead_jobs.attempts,
+    dead_jobs.max_attempts, dead_jobs.visibility_timeout, dead_jobs.base_backoff,
+    dead_jobs.error, dead_jobs.schedule, dead_jobs.scheduled_for, dead_jobs.enqueued_at,
+    dead_jobs.died_at
+FROM {schema}.dead_jobs
+WHERE dead_jobs.queue = %(queue)s
+    AND dead_jobs.died_at <= %(died_at)s
+    AND (dead_jobs.died_at < %(died_at)s OR dead_jobs.id < %(id)s)
+ORDER BY dead_jobs.died_at DESC, dead_jobs.id DESC
+LIMIT %(limit)s;
+
+-- name: requeue
+-- Makes dead letters live again under their ids, due at once and with no attempts.
+WITH chosen AS MATERIALIZED (
+    SELECT dead_jobs.id FROM {schema}.dead_jobs
+    WHERE dead_jobs.queue = %(queue)s AND dead_jobs.id = ANY (%(ids)s::bigint[])
+    ORDER BY dead_jobs.id
+    FOR UPDATE
+),
+risen AS (
+    DELETE FROM {schema}.dead_jobs
+    WHERE dead_jobs.id = ANY (ARRAY(SELECT chosen.id FROM chosen))
+    RETURNING
+        dead_jobs.id, dead_jobs.scheduled_for, dead_jobs.enqueued_at,
+        dead_jobs.visibility_timeout, dead_jobs.base_backoff, dead_jobs.max_attempts,
+        dead_jobs.priority, dead_jobs.queue, dead_jobs.schedule, dead_jobs.payload
+)
+INSERT INTO {schema}.jobs (
+    id, run_at, scheduled_for, enqueued_at, visibility_timeout, base_backoff,
+    max_attempts, priority, queue, schedule, payload
+)
+SELECT
+    risen.id, pg_catalog.statement_timestamp(), risen.scheduled_for, risen.enqueued_at,
+    risen.visibility_timeout, risen.base_backoff, risen.max_attempts, risen.priority,
+    risen.queue, risen.schedule, risen.payload
+FROM risen
+ORDER BY risen.id;
+
+-- name: purge
+-- Deletes a batch of dead letters, the oldest first. Carried by dead_jobs_by_death, or by
+-- the primary key when ids are given.
+WITH chosen AS MATERIALIZED (
+    SELECT dead_jobs.id FROM {schema}.dead_jobs
+    WHERE dead_jobs.queue = %(queue)s
+        AND dead_jobs.died_at <= pg_catalog.statement_timestamp()
+            - pg_catalog.make_interval(secs => %(older_than)s)
+    ORDER BY dead_jobs.died_at, dead_jobs.id
+    LIMIT %(batch)s
+    FOR UPDATE SKIP LOCKED
+)
+DELETE FROM {schema}.dead_jobs
+WHERE dead_jobs.id = ANY (ARRAY(SELECT chosen.id FROM chosen));
+
+-- name: purge_ids
+-- Deletes the named dead letters of a queue.
+DELETE FROM {schema}.dead_jobs
+WHERE dead_jobs.queue = %(queue)s AND dead_jobs.id = ANY (%(ids)s::bigint[])
+    AND dead_jobs.died_at <= pg_catalog.statement_timestamp()
+        - pg_catalog.make_interval(secs => %(older_than)s);

@@ -1,0 +1,45 @@
+-- name: enqueue
+-- Stores one job and returns its id. A wake that is asked for is part of the transaction:
+-- heard after the commit, gone with a rollback.
+WITH job AS (
+    INSERT INTO {schema}.jobs (
+        queue, payload, priority, run_at, expires_at,
+        max_attempts, visibility_timeout, base_backoff, enqueued_at
+    )
+    VALUES (
+        %(queue)s, %(payload)s, %(priority)s,
+        coalesce(
+            %(run_at)s::timestamp with time zone,
+            pg_catalog.statement_timestamp() + pg_catalog.make_interval(secs => %(delay)s)
+        ),
+        pg_catalog.statement_timestamp() + pg_catalog.make_interval(secs => %(expires)s),
+        %(max_attempts)s, %(visibility_timeout)s, %(base_backoff)s,
+        pg_catalog.statement_timestamp()
+    )
+    RETURNING id
+)
+SELECT job.id, CASE WHEN %(wake)s THEN pg_catalog.pg_notify(%(channel)s, %(queue)s) END
+FROM job;
+
+-- name: enqueue_many
+-- Stores one job for each payload of the array and returns the ids in the array's order.
+INSERT INTO {schema}.jobs (
+    queue, payload, priority, run_at, expires_at,
+    max_attempts, visibility_timeout, base_backoff, enqueued_at
+)
+SELECT
+    %(queue)s, item.payload, %(priority)s,
+    coalesce(
+        %(run_at)s::timestamp with time zone,
+        pg_catalog.statement_timestamp() + pg_catalog.make_interval(secs => %(delay)s)
+    ),
+    pg_catalog.statement_timestamp() + pg_catalog.make_interval(secs => %(expires)s),
+    %(max_attempts)s, %(visibility_timeout)s, %(base_backoff)s,
+    pg_catalog.statement_timestamp()
+FROM pg_catalog.unnest(%(payloads)s::bytea[]) WITH ORDINALITY AS item (payload, position)
+ORDER BY item.position
+RETURNING id;
+
+-- name: wake
+-- Sends one wake; inside a transaction it is heard after the commit.
+SELECT pg_catalog.pg_notify(%(channel)s, %(queue)s);

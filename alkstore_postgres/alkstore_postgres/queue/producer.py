@@ -1,0 +1,106 @@
+"""Storing jobs: one, many, or inside the caller's transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import Any
+
+from alkstore.codec import Codec, encode_payload
+from alkstore.errors import DatabaseError
+from alkstore.options import Enqueue
+from alkstore_postgres.database.database import Database
+from alkstore_postgres.database.errors import NOTIFY_QUEUE_FULL, translated
+from alkstore_postgres.database.session import Session
+from alkstore_postgres.database.statements import Statements
+from alkstore_postgres.wakes.sender import WakeSender
+
+_ROWS_A_STATEMENT = 5_000
+
+
+class Producer:
+    """Writes jobs. Everything that can be refused was refused before it is called.
+
+    Args:
+        database: The way to the database.
+        wakes: Sends and merges the wakes.
+        codec: Encodes payloads.
+        max_payload_bytes: The largest encoded payload.
+    """
+
+    def __init__(
+        self, database: Database, wakes: WakeSender, codec: Codec, max_payload_bytes: int
+    ) -> None:
+        self._database = database
+        self._wakes = wakes
+        self._codec = codec
+        self._max_payload_bytes = max_payload_bytes
+        self._sql = Statements(__package__, "enqueue.sql", database.schema)
+
+    def encode(self, payload: Any) -> bytes:
+        """Return *payload* as it is stored; raises what `encode_payload` raises."""
+        return encode_payload(self._codec, payload, self._max_payload_bytes)
+
+    def enqueue(self, queue: str, raw: bytes, options: Enqueue) -> int:
+        """Store one job in a transaction of its own; return its id."""
+        inline = self._wakes.inline(queue)
+        params = self._params(queue, options) | {"payload": raw, "wake": inline}
+        try:
+            job_id: int = self._database.fetch_value(self._sql["enqueue"], params)
+        except DatabaseError as error:
+            if not inline or error.sqlstate != NOTIFY_QUEUE_FULL:
+                raise
+            # Nothing was stored: the full notification queue is told at the commit. A
+            # wake is only a hint, so the job is stored without one.
+            params["wake"] = False
+            job_id = self._database.fetch_value(self._sql["enqueue"], params)
+        if not inline:
+            self._wakes.merged(queue)
+        return job_id
+
+    def enqueue_many(self, queue: str, raws: Sequence[bytes], options: Enqueue) -> list[int]:
+        """Store a job for each of *raws* in one transaction; return the ids in order."""
+        if not raws:
+            return []
+        params = self._params(queue, options)
+
+        def insert(session: Session) -> list[int]:
+            ids: list[int] = []
+            for chunk in _chunks(raws, _ROWS_A_STATEMENT):
+                rows = session.fetch_all(self._sql["enqueue_many"], params | {"payloads": chunk})
+                ids.extend(row[0] for row in rows)
+            return ids
+
+        ids = self._database.run(insert)
+        self._wakes.merged(queue)
+        return ids
+
+    def enqueue_in(self, session: Session, queue: str, raw: bytes, options: Enqueue) -> int:
+        """Store one job inside the caller's transaction, its wake included."""
+        params = self._params(queue, options) | {"payload": raw, "wake": True}
+        with translated():
+            job_id: int = session.fetch_value(self._sql["enqueue"], params)
+        return job_id
+
+    def wake(self, queue: str) -> None:
+        """Tell that jobs of *queue* became claimable, merged in time."""
+        self._wakes.merged(queue)
+
+    def _params(self, queue: str, options: Enqueue) -> dict[str, Any]:
+        return {
+            "queue": queue,
+            "channel": self._wakes.channel,
+            "priority": options.priority,
+            "run_at": options.run_at,
+            "delay": options.delay,
+            "expires": options.expires,
+            "max_attempts": options.stamps.max_attempts,
+            "visibility_timeout": options.stamps.visibility_timeout,
+            "base_backoff": options.stamps.base_backoff,
+        }
+
+
+def _chunks(items: Iterable[bytes], size: int) -> Iterable[list[bytes]]:
+    rest = iter(items)
+    while chunk := list(islice(rest, size)):
+        yield chunk

@@ -1,0 +1,183 @@
+"""The queue handle: names, options and payloads are checked here, before any round trip."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from alkstore._typing import Unpack
+from alkstore.errors import InvalidOption
+from alkstore.names import check_name
+from alkstore.options import (
+    EnqueueOptions,
+    Seconds,
+    Stamps,
+    positive_int,
+    resolve_enqueue,
+    seconds,
+    wait_seconds,
+)
+from alkstore.stop_token import StopToken
+from alkstore.traits import JobHandle
+from alkstore.values import DeadJob, QueueStats
+from alkstore_postgres.queue.claimer import Claimer
+from alkstore_postgres.queue.dead_letters import DeadLetters
+from alkstore_postgres.queue.handle import PostgresJobHandle
+from alkstore_postgres.queue.inspector import Inspector
+from alkstore_postgres.queue.producer import Producer
+from alkstore_postgres.queue.settler import Settler
+
+MAX_BATCH = 10_000
+"""The most jobs that one claim, or one page of dead letters, returns."""
+
+_LARGEST_ID = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class QueueParts:
+    """What every queue handle of a store shares."""
+
+    producer: Producer
+    claimer: Claimer
+    settler: Settler
+    inspector: Inspector
+    dead_letters: DeadLetters
+
+
+class PostgresQueue:
+    """The `Queue` of this engine: a name, the stamps of its jobs, and the shared parts.
+
+    Args:
+        name: The queue's name, checked by whoever makes the handle.
+        stamps: What is stamped on jobs that go in through this handle.
+        parts: The store's parts.
+    """
+
+    __slots__ = ("_name", "_parts", "_stamps")
+
+    def __init__(self, name: str, stamps: Stamps, parts: QueueParts) -> None:
+        self._name = name
+        self._stamps = stamps
+        self._parts = parts
+
+    @property
+    def name(self) -> str:
+        """The queue's name."""
+        return self._name
+
+    def enqueue(self, payload: Any, **options: Unpack[EnqueueOptions]) -> int:
+        """Store a job; see `Queue.enqueue`."""
+        resolved = resolve_enqueue(options, self._stamps)
+        producer = self._parts.producer
+        return producer.enqueue(self._name, producer.encode(payload), resolved)
+
+    def enqueue_many(
+        self, payloads: Iterable[Any], **options: Unpack[EnqueueOptions]
+    ) -> list[int]:
+        """Store a job for each payload; see `Queue.enqueue_many`."""
+        resolved = resolve_enqueue(options, self._stamps)
+        producer = self._parts.producer
+        raws = [producer.encode(payload) for payload in payloads]
+        return producer.enqueue_many(self._name, raws, resolved)
+
+    def claim(self, worker_id: str, limit: int = 1) -> list[JobHandle]:
+        """Claim up to *limit* jobs, without waiting; see `Queue.claim`."""
+        worker_id = check_name(worker_id, "worker")
+        limit = positive_int(limit, "limit", most=MAX_BATCH)
+        return list(self._parts.claimer.claim(self._name, worker_id, limit))
+
+    def claim_wait(
+        self,
+        worker_id: str,
+        limit: int = 1,
+        timeout: Seconds | None = None,
+        stop: StopToken | None = None,
+    ) -> list[JobHandle]:
+        """Claim up to *limit* jobs, sleeping until there is one; see `Queue.claim_wait`."""
+        worker_id = check_name(worker_id, "worker")
+        limit = positive_int(limit, "limit", most=MAX_BATCH)
+        length = wait_seconds(timeout)
+        return list(self._parts.claimer.claim_wait(self._name, worker_id, limit, length, stop))
+
+    def jobs(self, worker_id: str, *, stop: StopToken | None = None) -> Iterator[JobHandle]:
+        """Iterate over claimed jobs until *stop* is cancelled; see `Queue.jobs`."""
+        return self._jobs(check_name(worker_id, "worker"), stop)
+
+    def _jobs(self, worker_id: str, stop: StopToken | None) -> Iterator[JobHandle]:
+        while stop is None or not stop.cancelled:
+            yield from self.claim_wait(worker_id, stop=stop)
+
+    def ack_many(self, handles: Iterable[JobHandle]) -> int:
+        """Finish the jobs of *handles* in one statement; see `Queue.ack_many`."""
+        own = self._own(handles)
+        done = self._parts.settler.ack_many([handle.claim for handle in own])
+        for handle in own:
+            handle.learn(held=handle.claim in done, settled=True)
+        return len(done)
+
+    def heartbeat_many(self, handles: Iterable[JobHandle]) -> int:
+        """Extend the claims of *handles* in one statement; see `Queue.heartbeat_many`."""
+        own = self._own(handles)
+        held = self._parts.settler.heartbeat_many([handle.claim for handle in own])
+        for handle in own:
+            handle.learn(held=handle.claim in held)
+        return len(held)
+
+    def cancel(self, job_id: int) -> bool:
+        """Delete a live job of this queue; see `Queue.cancel`."""
+        return self._parts.settler.cancel(self._name, check_id(job_id))
+
+    def size(self) -> int:
+        """Return how many live jobs the queue has."""
+        return self._parts.inspector.size(self._name)
+
+    def stats(self) -> QueueStats:
+        """Return how the queue stands."""
+        return self._parts.inspector.stats(self._name)
+
+    def dead(self, limit: int = 100, after: DeadJob | None = None) -> list[DeadJob]:
+        """Return dead letters, the latest first; see `Queue.dead`."""
+        limit = positive_int(limit, "limit", most=MAX_BATCH)
+        if after is not None and not isinstance(after, DeadJob):
+            msg = f"after must be the last DeadJob of the page before, not {type(after).__name__}"
+            raise InvalidOption(msg)
+        return self._parts.dead_letters.page(self._name, limit, after)
+
+    def requeue(self, ids: Sequence[int]) -> int:
+        """Make dead letters of this queue live again; see `Queue.requeue`."""
+        count = self._parts.dead_letters.requeue(self._name, [check_id(one) for one in ids])
+        if count:
+            self._parts.producer.wake(self._name)
+        return count
+
+    def purge(
+        self, ids: Sequence[int] | None = None, *, older_than: Seconds | None = None
+    ) -> int:
+        """Delete dead letters of this queue for good; see `Queue.purge`."""
+        age = 0.0 if older_than is None else seconds(older_than, "older_than")
+        chosen = None if ids is None else [check_id(one) for one in ids]
+        return self._parts.dead_letters.purge(self._name, chosen, age)
+
+    def _own(self, handles: Iterable[JobHandle]) -> list[PostgresJobHandle]:
+        own: list[PostgresJobHandle] = []
+        for handle in handles:
+            if not isinstance(handle, PostgresJobHandle) or handle.queue != self._name:
+                msg = f"a handle of the queue {self._name!a} is needed, not {handle!a}"
+                raise InvalidOption(msg)
+            own.append(handle)
+        return own
+
+    def __repr__(self) -> str:
+        """Show which queue this is."""
+        return f"<{type(self).__name__} {self._name!r}>"
+
+
+def check_id(job_id: object) -> int:
+    """Return a job id.
+
+    Raises:
+        InvalidOption: It is not an ``int`` of the range of job ids.
+    """
+    return positive_int(job_id, "job id", most=_LARGEST_ID)
+

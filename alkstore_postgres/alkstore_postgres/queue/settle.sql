@@ -1,0 +1,86 @@
+-- Every statement here touches the row of exactly one claim, found by the primary key: the
+-- claim's identity is compared in the same statement that writes.
+
+-- name: ack
+-- Finishes a job for good.
+DELETE FROM {schema}.jobs WHERE jobs.id = %(id)s AND jobs.claim_id = %(claim_id)s;
+
+-- name: retry
+-- Gives a job back, due again after a delay.
+UPDATE {schema}.jobs SET
+    claimable = true, claim_id = NULL, worker_id = NULL, claim_expires_at = NULL,
+    run_at = pg_catalog.statement_timestamp() + pg_catalog.make_interval(secs => %(delay)s)
+WHERE jobs.id = %(id)s AND jobs.claim_id = %(claim_id)s
+RETURNING CASE WHEN %(wake)s THEN pg_catalog.pg_notify(%(channel)s, jobs.queue) END;
+
+-- name: release
+-- Gives a job back as it was before the claim, the attempt included.
+UPDATE {schema}.jobs SET
+    claimable = true, claim_id = NULL, worker_id = NULL, claim_expires_at = NULL,
+    attempts = jobs.attempts - 1
+WHERE jobs.id = %(id)s AND jobs.claim_id = %(claim_id)s
+RETURNING CASE WHEN %(wake)s THEN pg_catalog.pg_notify(%(channel)s, jobs.queue) END;
+
+-- name: bury
+-- Moves a job to the dead letters.
+WITH gone AS (
+    DELETE FROM {schema}.jobs
+    WHERE jobs.id = %(id)s AND jobs.claim_id = %(claim_id)s
+    RETURNING
+        jobs.id, jobs.scheduled_for, jobs.enqueued_at, jobs.visibility_timeout,
+        jobs.base_backoff, jobs.attempts, jobs.max_attempts, jobs.priority, jobs.queue,
+        jobs.schedule, jobs.payload
+)
+INSERT INTO {schema}.dead_jobs (
+    id, scheduled_for, enqueued_at, died_at, visibility_timeout, base_backoff,
+    attempts, max_attempts, priority, queue, schedule, error, payload
+)
+SELECT
+    gone.id, gone.scheduled_for, gone.enqueued_at, pg_catalog.statement_timestamp(),
+    gone.visibility_timeout, gone.base_backoff, gone.attempts, gone.max_attempts,
+    gone.priority, gone.queue, gone.schedule, %(error)s, gone.payload
+FROM gone;
+
+-- name: heartbeat
+-- Holds a claim for another while. Losing it in a crash only means an earlier lapse, so
+-- the commit does not wait for the disk.
+UPDATE {schema}.jobs SET
+    claimable = false,
+    claim_expires_at = pg_catalog.statement_timestamp()
+        + pg_catalog.make_interval(secs => %(extend)s)
+WHERE jobs.id = %(id)s AND jobs.claim_id = %(claim_id)s
+RETURNING pg_catalog.set_config('synchronous_commit', 'off', true);
+
+-- name: ack_many
+-- Finishes the jobs that are still held by these claims and returns these. Rows are
+-- locked in the order of their ids, as by every batch here, so that batches never deadlock.
+WITH held AS MATERIALIZED (
+    SELECT jobs.id
+    FROM pg_catalog.unnest(%(ids)s::bigint[], %(claim_ids)s::uuid[]) AS claim (id, claim_id)
+    JOIN {schema}.jobs ON jobs.id = claim.id AND jobs.claim_id = claim.claim_id
+    ORDER BY jobs.id
+    FOR UPDATE OF jobs
+)
+DELETE FROM {schema}.jobs
+WHERE jobs.id = ANY (ARRAY(SELECT held.id FROM held))
+RETURNING jobs.id, jobs.claim_id;
+
+-- name: heartbeat_many
+-- Extends the claims that are still held, each by its visibility timeout; returns them.
+WITH held AS MATERIALIZED (
+    SELECT jobs.id
+    FROM pg_catalog.unnest(%(ids)s::bigint[], %(claim_ids)s::uuid[]) AS claim (id, claim_id)
+    JOIN {schema}.jobs ON jobs.id = claim.id AND jobs.claim_id = claim.claim_id
+    ORDER BY jobs.id
+    FOR UPDATE OF jobs
+)
+UPDATE {schema}.jobs SET
+    claimable = false,
+    claim_expires_at = pg_catalog.statement_timestamp()
+        + pg_catalog.make_interval(secs => jobs.visibility_timeout)
+WHERE jobs.id = ANY (ARRAY(SELECT held.id FROM held))
+RETURNING jobs.id, jobs.claim_id, pg_catalog.set_config('synchronous_commit', 'off', true);
+
+-- name: cancel
+-- Deletes a live job of a queue, held or not.
+DELETE FROM {schema}.jobs WHERE jobs.id = %(id)s AND jobs.queue = %(queue)s;

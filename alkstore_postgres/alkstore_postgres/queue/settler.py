@@ -1,0 +1,85 @@
+"""Settling claims: ack, retry, fail, release, heartbeat, one by one and in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from alkstore_postgres.database.database import Database
+from alkstore_postgres.database.statements import Statements
+from alkstore_postgres.wakes.sender import WakeSender
+
+
+Claim = tuple[int, UUID]
+"""A claim's identity: the job's id and the claim's own."""
+
+
+class Settler:
+    """Writes what became of a claim, if it is still that claim.
+
+    Args:
+        database: The way to the database.
+        wakes: Sends and merges the wakes.
+    """
+
+    def __init__(self, database: Database, wakes: WakeSender) -> None:
+        self._database = database
+        self._wakes = wakes
+        self._sql = Statements(__package__, "settle.sql", database.schema)
+
+    def ack(self, claim: Claim) -> bool:
+        """Finish the job."""
+        return self._touch("ack", claim)
+
+    def retry(self, queue: str, claim: Claim, delay: float) -> bool:
+        """Give the job back, due in *delay* seconds."""
+        return self._give_back("retry", queue, claim, delay=delay)
+
+    def release(self, queue: str, claim: Claim) -> bool:
+        """Give the job back as it was before the claim."""
+        return self._give_back("release", queue, claim)
+
+    def bury(self, claim: Claim, error: str) -> bool:
+        """Make the job a dead letter with the text *error*."""
+        return self._touch("bury", claim, error=error)
+
+    def heartbeat(self, claim: Claim, extend: float) -> bool:
+        """Hold the claim for *extend* seconds from now."""
+        return self._touch("heartbeat", claim, extend=extend)
+
+    def ack_many(self, claims: Sequence[Claim]) -> set[Claim]:
+        """Finish the jobs that are still held; return which they were."""
+        return self._touch_many("ack_many", claims)
+
+    def heartbeat_many(self, claims: Sequence[Claim]) -> set[Claim]:
+        """Extend the claims that are still held; return which they were."""
+        return self._touch_many("heartbeat_many", claims)
+
+    def cancel(self, queue: str, job_id: int) -> bool:
+        """Delete a live job of *queue*, held or not."""
+        params = {"id": job_id, "queue": queue}
+        return self._database.execute(self._sql["cancel"], params) == 1
+
+    def _touch(self, statement: str, claim: Claim, **params: Any) -> bool:
+        params |= {"id": claim[0], "claim_id": claim[1]}
+        return self._database.execute(self._sql[statement], params) == 1
+
+    def _give_back(
+        self, statement: str, queue: str, claim: Claim, **params: Any
+    ) -> bool:
+        inline = self._wakes.inline(queue)
+        done = self._touch(
+            statement, claim, wake=inline, channel=self._wakes.channel, **params
+        )
+        if done and not inline:
+            self._wakes.merged(queue)
+        return done
+
+    def _touch_many(self, statement: str, claims: Sequence[Claim]) -> set[Claim]:
+        if not claims:
+            return set()
+        ids, claim_ids = zip(*claims, strict=True)
+        params = {"ids": list(ids), "claim_ids": list(claim_ids)}
+        rows = self._database.fetch_all(self._sql[statement], params)
+        return {(row[0], row[1]) for row in rows}

@@ -1,0 +1,44 @@
+-- name: lock
+-- One migrator at a time for this schema; the lock ends with the transaction, so that it
+-- works behind a pooler and a killed migrator leaves nothing.
+SELECT pg_catalog.pg_advisory_xact_lock(%(key)s);
+
+-- name: trusted_path
+-- The names in the migrations mean what PostgreSQL means by them, in this transaction.
+SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+
+-- name: encoding
+SELECT pg_catalog.current_setting('server_encoding');
+
+-- name: schema_exists
+SELECT EXISTS (
+    SELECT FROM pg_catalog.pg_namespace WHERE pg_namespace.nspname = %(name)s::pg_catalog.name
+);
+
+-- name: create_schema
+CREATE SCHEMA {schema};
+
+-- name: migrations_exist
+SELECT EXISTS (
+    SELECT FROM pg_catalog.pg_class
+    JOIN pg_catalog.pg_namespace ON pg_namespace.oid = pg_class.relnamespace
+    WHERE pg_namespace.nspname = %(schema)s::pg_catalog.name
+        AND pg_class.relname = 'migrations'
+);
+
+-- name: create_migrations
+CREATE TABLE IF NOT EXISTS {schema}.migrations (
+    version integer NOT NULL,
+    compatible_from integer NOT NULL,
+    applied_at timestamp with time zone NOT NULL,
+    name text NOT NULL,
+    CONSTRAINT migrations_pkey PRIMARY KEY (version)
+);
+
+-- name: state
+-- The schema's version, and the oldest code version that works with all of it.
+SELECT max(migrations.version), max(migrations.compatible_from) FROM {schema}.migrations;
+
+-- name: record
+INSERT INTO {schema}.migrations (version, compatible_from, applied_at, name)
+VALUES (%(version)s, %(compatible_from)s, pg_catalog.statement_timestamp(), %(name)s);

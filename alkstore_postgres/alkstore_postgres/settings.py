@@ -1,0 +1,185 @@
+"""A store's own options, typed and resolved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypedDict
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from alkstore.codec import DEFAULT_MAX_PAYLOAD_BYTES, Codec, JsonCodec
+from alkstore.errors import InvalidOption
+from alkstore.options import Seconds, positive_int, positive_seconds, refuse_unknown
+
+DEFAULT_SCHEMA = "alkstore"
+
+_LONGEST_IDENTIFIER = 63
+_LARGEST_PAYLOAD = 256 * 1024 * 1024
+
+
+class StoreOptions(TypedDict, total=False):
+    """What every store takes, over its own pool or a lent one.
+
+    Attributes:
+        migrate: Bring the schema up to date first (the default); ``False`` only checks it
+            and needs no right to change it.
+        codec: Turns payloads into bytes; JSON unless set.
+        max_payload_bytes: The largest encoded payload; 1 MiB unless set.
+        timeout: How long to wait for a connection of the pool, in seconds; 10 unless set.
+        listen_conninfo: Where the listener connects to, for a pool behind a pooler that
+            does not carry ``LISTEN``; the same server directly.
+    """
+
+    migrate: bool
+    codec: Codec
+    max_payload_bytes: int
+    timeout: Seconds
+    listen_conninfo: str | None
+
+
+class OpenOptions(StoreOptions, total=False):
+    """What `open` takes besides: how to build its own pool.
+
+    Attributes:
+        min_size: Connections that are kept open; 1 unless set.
+        max_size: Connections at most; 10 unless set.
+        prepare_threshold: After how many runs a statement is prepared on the server; 5
+            unless set, ``None`` never (behind a pooler in transaction mode).
+    """
+
+    min_size: int
+    max_size: int
+    prepare_threshold: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Resolved `StoreOptions`."""
+
+    schema: str
+    migrate: bool
+    codec: Codec
+    max_payload_bytes: int
+    timeout: float
+    listen_conninfo: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PoolSettings:
+    """Resolved pool options of `open`."""
+
+    min_size: int
+    max_size: int
+    prepare_threshold: int | None
+
+
+def resolve_settings(schema: object, options: Mapping[str, Any]) -> Settings:
+    """Resolve what both kinds of store take.
+
+    Raises:
+        InvalidOption: Something is unknown or impossible.
+    """
+    refuse_unknown(options, StoreOptions)
+    migrate = options.get("migrate", True)
+    if not isinstance(migrate, bool):
+        msg = f"migrate must be True or False, not a {type(migrate).__name__}"
+        raise InvalidOption(msg)
+    codec = options.get("codec")
+    if codec is None:
+        codec = JsonCodec()
+    if isinstance(codec, type) or not isinstance(codec, Codec):
+        msg = "codec must be an object with encode(value) and decode(bytes)"
+        raise InvalidOption(msg)
+    listen_conninfo = options.get("listen_conninfo")
+    return Settings(
+        schema=check_schema(schema),
+        migrate=migrate,
+        codec=codec,
+        max_payload_bytes=positive_int(
+            options.get("max_payload_bytes", DEFAULT_MAX_PAYLOAD_BYTES),
+            "max_payload_bytes",
+            most=_LARGEST_PAYLOAD,
+        ),
+        timeout=positive_seconds(options.get("timeout", 10.0), "timeout"),
+        listen_conninfo=(
+            None if listen_conninfo is None else check_conninfo(listen_conninfo, "listen_conninfo")
+        ),
+    )
+
+
+def split_pool_settings(options: Mapping[str, Any]) -> tuple[PoolSettings, dict[str, Any]]:
+    """Resolve the pool options among *options*; return them and the rest.
+
+    Raises:
+        InvalidOption: One is impossible.
+    """
+    rest = dict(options)
+    refuse_unknown(options, OpenOptions)
+    min_size = rest.pop("min_size", 1)
+    if min_size != 0 or isinstance(min_size, bool):
+        min_size = positive_int(min_size, "min_size", most=10_000)
+    max_size = positive_int(rest.pop("max_size", max(10, min_size)), "max_size", most=10_000)
+    if min_size > max_size:
+        msg = f"min_size is {min_size}, more than max_size, which is {max_size}"
+        raise InvalidOption(msg)
+    threshold = rest.pop("prepare_threshold", 5)
+    if threshold is not None and (threshold != 0 or isinstance(threshold, bool)):
+        threshold = positive_int(threshold, "prepare_threshold")
+    return PoolSettings(min_size, max_size, threshold), rest
+
+
+def check_schema(schema: object) -> str:
+    """Return a schema name that PostgreSQL takes as it is.
+
+    Raises:
+        InvalidOption: It is no text, empty, too long, or reserved.
+    """
+    if not isinstance(schema, str):
+        msg = f"schema must be a str, not a {type(schema).__name__}"
+        raise InvalidOption(msg)
+    try:
+        length = len(schema.encode("utf-8"))
+    except UnicodeEncodeError as error:
+        msg = "schema holds a lone surrogate"
+        raise InvalidOption(msg) from error
+    if not 1 <= length <= _LONGEST_IDENTIFIER or "\0" in schema:
+        msg = f"schema must have 1 to {_LONGEST_IDENTIFIER} bytes of UTF-8 without NUL"
+        raise InvalidOption(msg)
+    if schema.startswith("pg_") or schema == "information_schema":
+        msg = f"schema {schema!a} belongs to PostgreSQL itself"
+        raise InvalidOption(msg)
+    return str(schema)
+
+
+def check_conninfo(conninfo: object, name: str = "conninfo") -> str:
+    """Return a connection string with the settings that a dead connection needs.
+
+    A broken network is noticed by keepalives within half a minute unless the string says
+    otherwise.
+
+    Raises:
+        InvalidOption: libpq does not understand it. The string is not shown: it may hold
+            a password.
+    """
+    if not isinstance(conninfo, str):
+        msg = f"{name} must be a str, not a {type(conninfo).__name__}"
+        raise InvalidOption(msg)
+    try:
+        given = conninfo_to_dict(conninfo)
+    except (psycopg.Error, UnicodeError):
+        msg = f"{name} is no connection string or URL that libpq understands"
+        raise InvalidOption(msg) from None
+    return make_conninfo("", **{**_CONNINFO_DEFAULTS, **given})
+
+
+_CONNINFO_DEFAULTS: dict[str, Any] = {
+    "fallback_application_name": "alkstore",
+    "connect_timeout": "10",
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "25000",
+}
+
