@@ -32,8 +32,8 @@ class Pools:
     def __init__(
         self, lent: AnyPool | None, conninfo: str, arguments: Mapping[str, Any]
     ) -> None:
-        self._lent = lent
-        self._conninfo = conninfo
+        self.lent = lent
+        self.conninfo = conninfo
         self._arguments = dict(arguments)
         self._pool: AnyPool | None = lent
         self._closed = False
@@ -64,6 +64,10 @@ class Pools:
                     pool = self._pool = self._make()
         return pool
 
+    def connect(self) -> psycopg.Connection[Any]:
+        """Open a connection of our own beside the pool, as the pool would."""
+        return psycopg.connect(self.conninfo, **self._arguments.get("kwargs", {}))
+
     def after_fork(self) -> None:
         """Forget the parent's pool; the child's is made at its first use."""
         _inherited.append((self._pool, self._lock))
@@ -75,13 +79,13 @@ class Pools:
         """Close our own pool; a lent one stays as it is."""
         self._closed = True
         pool, self._pool = self._pool, None
-        if pool is not None and pool is not self._lent and self._pid == os.getpid():
+        if pool is not None and pool is not self.lent and self._pid == os.getpid():
             pool.close()
 
     def _make(self) -> AnyPool:
-        lent = self._lent
+        lent = self.lent
         if lent is None:
-            return ConnectionPool(self._conninfo, open=True, **self._arguments)
+            return ConnectionPool(self.conninfo, open=True, **self._arguments)
         # The child of a fork cannot use the application's pool: its own one is like it.
         return ConnectionPool(
             lent.conninfo,

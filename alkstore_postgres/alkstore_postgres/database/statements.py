@@ -18,7 +18,8 @@ class Statements:
 
     A file holds blocks that start with ``-- name: <name>``. The comment lines that follow
     say what the statement promises and which index carries it; they are not sent.
-    ``{schema}`` stands for the schema's quoted name. Values are always parameters.
+    ``{schema}`` stands for the schema's quoted name. Values are parameters, except for
+    numbers that decide about the plan: see `variant`.
 
     Args:
         package: The package whose folder holds the file.
@@ -28,22 +29,49 @@ class Statements:
 
     def __init__(self, package: str, file: str, schema: str) -> None:
         self._origin = f"{package}/{file}"
-        self._queries = {
-            name: sql.SQL(text).format(schema=sql.Identifier(schema)).as_bytes(None)
-            for name, text in _blocks(package, file).items()
-        }
+        self._schema = sql.Identifier(schema)
+        self._blocks = _blocks(package, file)
+        self._queries: dict[tuple[str, int | None], bytes] = {}
 
     def __getitem__(self, name: str) -> bytes:
         """Return the statement called *name*."""
-        try:
-            return self._queries[name]
-        except KeyError:
-            msg = f"{self._origin} has no statement {name!r}"
-            raise LookupError(msg) from None
+        return self._render(name, None)
+
+    def variant(self, name: str, limit: int) -> bytes:
+        """Return the statement called *name* with *limit* written into it.
+
+        A limit that is a parameter makes the server plan the statement anew each time:
+        for all it knows, a generic plan might have to return a tenth of the table. With
+        the number in its place the plan is made once for a prepared statement. Unusual
+        numbers stay parameters, so that the prepared statements stay few.
+
+        Args:
+            name: A statement with ``{limit}`` in it.
+            limit: The number; also given as the parameter ``limit``.
+        """
+        return self._render(name, limit if limit in _USUAL_LIMITS else 0)
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names of the statements."""
-        return iter(tuple(self._queries))
+        return iter(tuple(self._blocks))
+
+    def _render(self, name: str, limit: int | None) -> bytes:
+        query = self._queries.get((name, limit))
+        if query is None:
+            if name not in self._blocks:
+                msg = f"{self._origin} has no statement {name!r}"
+                raise LookupError(msg)
+            written = sql.Literal(limit) if limit else sql.SQL("%(limit)s")
+            query = (
+                sql.SQL(self._blocks[name])
+                .format(schema=self._schema, limit=written)
+                .as_bytes(None)
+            )
+            self._queries[name, limit] = query
+        return query
+
+
+_USUAL_LIMITS = frozenset((*range(1, 17), 20, 24, 25, 32, 48, 50, 64, 100, 128, 200, 256, 500, 1000))
 
 
 @cache

@@ -1,5 +1,5 @@
 -- name: claim
--- Claims up to %(limit)s jobs of a queue in claim order and returns them. The first row
+-- Claims up to {limit} jobs of a queue in claim order and returns them. The first row
 -- always comes: it tells whether something lapsed or expired has to be swept first (then
 -- nothing was claimed), and, when nothing was claimed, in how many seconds the next job
 -- becomes due or the next claim lapses.
@@ -54,11 +54,11 @@ picked AS MATERIALIZED (
             AND jobs.run_at <= pg_catalog.statement_timestamp()
             AND (jobs.expires_at IS NULL OR jobs.expires_at > pg_catalog.statement_timestamp())
         ORDER BY jobs.run_at, jobs.id
-        LIMIT %(limit)s
+        LIMIT {limit}
         FOR UPDATE SKIP LOCKED
     ) AS job
     WHERE NOT (SELECT overdue.found FROM overdue)
-    LIMIT %(limit)s
+    LIMIT {limit}
 ),
 claimed AS (
     UPDATE {schema}.jobs SET

@@ -95,7 +95,7 @@ class Claimer:
             "claim_id": claim_id,
             "swept": False,
         }
-        rows = self._database.fetch_all(self._sql["claim"], params)
+        rows = self._database.fetch_all(self._sql.variant("claim", limit), params)
         if rows[0][0]:
             params["swept"] = True
             rows = self._database.run(lambda session: self._sweep_and_claim(session, params))
@@ -111,7 +111,7 @@ class Claimer:
         sweep = {"queue": params["queue"], "batch": _SWEEP_BATCH}
         while session.fetch_value(self._sql["sweep"], sweep):
             pass
-        return session.fetch_all(self._sql["claim"], params)
+        return session.fetch_all(self._sql.variant("claim", params["limit"]), params)
 
 
 def _claimed(row: TupleRow, queue: str, claim_id: uuid.UUID) -> ClaimedRow:

@@ -56,7 +56,9 @@ RETURNING pg_catalog.set_config('synchronous_commit', 'off', true);
 -- locked in the order of their ids, as by every batch here, so that batches never deadlock.
 WITH held AS MATERIALIZED (
     SELECT jobs.id
-    FROM pg_catalog.unnest(%(ids)s::bigint[], %(claim_ids)s::uuid[]) AS claim (id, claim_id)
+    FROM ROWS FROM (
+        pg_catalog.unnest(%(ids)s::bigint[]), pg_catalog.unnest(%(claim_ids)s::uuid[])
+    ) AS claim (id, claim_id)
     JOIN {schema}.jobs ON jobs.id = claim.id AND jobs.claim_id = claim.claim_id
     ORDER BY jobs.id
     FOR UPDATE OF jobs
@@ -69,7 +71,9 @@ RETURNING jobs.id, jobs.claim_id;
 -- Extends the claims that are still held, each by its visibility timeout; returns them.
 WITH held AS MATERIALIZED (
     SELECT jobs.id
-    FROM pg_catalog.unnest(%(ids)s::bigint[], %(claim_ids)s::uuid[]) AS claim (id, claim_id)
+    FROM ROWS FROM (
+        pg_catalog.unnest(%(ids)s::bigint[]), pg_catalog.unnest(%(claim_ids)s::uuid[])
+    ) AS claim (id, claim_id)
     JOIN {schema}.jobs ON jobs.id = claim.id AND jobs.claim_id = claim.claim_id
     ORDER BY jobs.id
     FOR UPDATE OF jobs

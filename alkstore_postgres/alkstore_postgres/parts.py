@@ -1,0 +1,93 @@
+"""The parts of a store, built once over one pool."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+
+from alkstore.stop_token import StopToken
+from alkstore_postgres.database.connecting import Connect
+from alkstore_postgres.database.database import Database
+from alkstore_postgres.database.errors import translated
+from alkstore_postgres.database.pools import Pools
+from alkstore_postgres.lock.leases import Leases
+from alkstore_postgres.lock.locks import Locks
+from alkstore_postgres.queue.claimer import Claimer
+from alkstore_postgres.queue.dead_letters import DeadLetters
+from alkstore_postgres.queue.inspector import Inspector
+from alkstore_postgres.queue.producer import Producer
+from alkstore_postgres.queue.queue import QueueParts
+from alkstore_postgres.queue.settler import Settler
+from alkstore_postgres.scheduler.leader import LeaderLoop
+from alkstore_postgres.scheduler.registry import Registry
+from alkstore_postgres.settings import Settings
+from alkstore_postgres.wakes.hub import WakeHub
+from alkstore_postgres.wakes.sender import WakeSender
+
+
+class Parts:
+    """Everything that a store hands out is made of these.
+
+    Args:
+        pools: Where the pool of this process comes from.
+        settings: The store's settings.
+        direct: Opens a connection beside the pool, for the listener.
+    """
+
+    def __init__(self, pools: Pools, settings: Settings, direct: Connect) -> None:
+        schema, codec = settings.schema, settings.codec
+        self._pools = pools
+        self._direct = direct
+        self.database = Database(pools, schema, settings.timeout)
+        self.hub = WakeHub(direct, schema)
+        self.sender = WakeSender(self.database, schema)
+        self.leases = Leases(self.database, self.sender.channel)
+        self.locks = Locks(self.leases, self.hub)
+        settler = Settler(self.database, self.sender)
+        self.queues = QueueParts(
+            producer=Producer(self.database, self.sender, codec, settings.max_payload_bytes),
+            claimer=Claimer(self.database, self.hub, settler, codec),
+            settler=settler,
+            inspector=Inspector(self.database, codec),
+            dead_letters=DeadLetters(self.database, codec),
+        )
+        self.registry = Registry(
+            self.database, self.sender.channel, codec, settings.max_payload_bytes
+        )
+
+    @contextmanager
+    def borrow(self) -> Iterator[psycopg.Connection[Any]]:
+        """Lend a connection for the migrator.
+
+        With a pool of our own it is a direct one: a wrong password or address is then
+        told as it is, not as a pool that gave nothing in time.
+        """
+        if self._pools.lent is not None:
+            with self.database.connection() as connection:
+                yield connection
+            return
+        with translated():
+            connection = self._pools.connect()
+        try:
+            yield connection
+        finally:
+            connection.close()
+
+    def lead(self, stop: StopToken, on_good_turn: Callable[[], None] | None = None) -> None:
+        """Run a leader loop of its own until *stop* is cancelled."""
+        LeaderLoop(self.database, self.leases, self.hub).run(stop, on_good_turn)
+
+    def close(self) -> None:
+        """Close the listener, the sender and our own pool."""
+        self.hub.close()
+        self.sender.close()
+        self._pools.close()
+
+    def after_fork(self) -> None:
+        """Forget what belongs to the parent."""
+        self._pools.after_fork()
+        self.hub.after_fork()
+        self.sender.after_fork()

@@ -1,0 +1,312 @@
+"""The store: builds the parts over one pool and hands out the mechanisms. It holds no SQL."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any
+
+import psycopg
+from psycopg_pool import ConnectionPool
+
+from alkstore._typing import Self, Unpack
+from alkstore.names import check_name, outbox_queue
+from alkstore.options import (
+    OUTBOX_STAMPS,
+    QUEUE_DEFAULTS,
+    EnqueueOptions,
+    QueueOptions,
+    ScheduleOptions,
+    Seconds,
+    Stamps,
+    positive_int,
+    resolve_enqueue,
+    resolve_queue,
+)
+from alkstore.stop_token import StopToken
+from alkstore.traits import Delivery, Handler, Listener, LockHandle, Outbox, Queue, Runner
+from alkstore.values import Job, Schedule
+from alkstore_postgres.database.connecting import connector, connector_like
+from alkstore_postgres.database.pools import AnyPool, Pools
+from alkstore_postgres.database.seam import join
+from alkstore_postgres.outbox.outbox import PostgresOutbox
+from alkstore_postgres.parts import Parts
+from alkstore_postgres.queue.queue import PostgresQueue, check_id
+from alkstore_postgres.runners import Runners
+from alkstore_postgres.schema.migrator import Migrator
+from alkstore_postgres.settings import (
+    DEFAULT_SCHEMA,
+    OpenOptions,
+    Settings,
+    StoreOptions,
+    check_conninfo,
+    resolve_settings,
+    split_pool_settings,
+)
+from alkstore_postgres.wakes.listener import listen
+from alkstore_postgres.wakes.notify import notify, notify_tx
+
+
+class PostgresStore:
+    """The `Store` of this engine, over a pool that the application lends.
+
+    The pool is used as it is and handed back as it was: any row factory, autocommit or
+    not, any prepare setting, any size from one. `close` leaves it open. Use
+    `alkstore_postgres.open` for a store with a pool of its own.
+
+    Args:
+        pool: A psycopg `ConnectionPool`.
+        schema: The schema that holds alkstore's tables, unquoted.
+        **options: See `StoreOptions`.
+
+    Raises:
+        InvalidOption: An option is unknown or impossible; nothing was connected.
+        SchemaError: The schema does not fit (with ``migrate=False``: is outdated).
+        DatabaseError: The database could not be reached.
+    """
+
+    def __init__(
+        self, pool: AnyPool, schema: str = DEFAULT_SCHEMA, **options: Unpack[StoreOptions]
+    ) -> None:
+        if not isinstance(pool, ConnectionPool):
+            msg = f"a psycopg_pool.ConnectionPool is needed, not a {type(pool).__name__}"
+            raise TypeError(msg)
+        self._build(Pools(pool, "", {}), resolve_settings(schema, options))
+
+    @classmethod
+    def _open(cls, conninfo: str, schema: str, options: OpenOptions) -> PostgresStore:
+        """Build a store with a pool of its own."""
+        sizes, rest = split_pool_settings(options)
+        settings = resolve_settings(schema, rest)
+        checked = check_conninfo(conninfo)
+        store = cls.__new__(cls)
+        arguments = {
+            "kwargs": {"autocommit": True, "prepare_threshold": sizes.prepare_threshold},
+            "min_size": sizes.min_size,
+            "max_size": sizes.max_size,
+            "name": "alkstore",
+        }
+        store._build(Pools(None, checked, arguments), settings)
+        return store
+
+    def _build(self, pools: Pools, settings: Settings) -> None:
+        conninfo = settings.listen_conninfo
+        if conninfo is not None:
+            direct = connector(conninfo)
+        elif pools.lent is not None:
+            direct = connector_like(pools.lent)
+        else:
+            direct = connector(pools.conninfo)
+        self._pools = pools
+        self._parts = Parts(pools, settings, direct)
+        self._prepare_schema(settings)
+        self._runners = Runners(self._parts)
+        _register(self)
+
+    def _prepare_schema(self, settings: Settings) -> None:
+        with self._parts.borrow() as connection:
+            migrator = Migrator(connection, settings.schema)
+            if settings.migrate:
+                migrator.migrate()
+            else:
+                migrator.require()
+
+    # Queues and outboxes.
+
+    def queue(self, name: str, **options: Unpack[QueueOptions]) -> Queue:
+        """Return a handle of the queue *name*; see `Store.queue`."""
+        return self._queue(check_name(name, "queue"), resolve_queue(options))
+
+    def outbox(self, name: str) -> Outbox:
+        """Return a handle of the outbox *name*; see `Store.outbox`."""
+        backing = self._queue(outbox_queue(name), OUTBOX_STAMPS)
+        return PostgresOutbox(str(name), backing)
+
+    def get_job(self, job_id: int) -> Job | None:
+        """Return a live job whole, or ``None``."""
+        return self._parts.queues.inspector.get_job(check_id(job_id))
+
+    def _queue(self, name: str, stamps: Stamps) -> PostgresQueue:
+        return PostgresQueue(name, stamps, self._parts.queues)
+
+    # The transaction seam.
+
+    @contextmanager
+    def transaction(self) -> Iterator[psycopg.Connection[Any]]:
+        """Lend a pooled connection inside a transaction; see `Store.transaction`."""
+        with self._parts.database.transaction() as session:
+            yield session.connection
+
+    def enqueue_tx(
+        self, tx: Any, queue: str, payload: Any, **options: Unpack[EnqueueOptions]
+    ) -> int:
+        """Enqueue inside the caller's transaction; see `Store.enqueue_tx`."""
+        return self._enqueue_tx(tx, check_name(queue, "queue"), QUEUE_DEFAULTS, payload, options)
+
+    def outbox_enqueue_tx(
+        self, tx: Any, outbox: str, payload: Any, **options: Unpack[EnqueueOptions]
+    ) -> int:
+        """Store an outbox message inside the caller's transaction."""
+        return self._enqueue_tx(tx, outbox_queue(outbox), OUTBOX_STAMPS, payload, options)
+
+    def _enqueue_tx(
+        self, tx: Any, queue: str, stamps: Stamps, payload: Any, options: EnqueueOptions
+    ) -> int:
+        resolved = resolve_enqueue(options, stamps)
+        producer = self._parts.queues.producer
+        raw = producer.encode(payload)
+        return producer.enqueue_in(join(tx), queue, raw, resolved)
+
+    def notify_tx(self, tx: Any, channel: str) -> None:
+        """Send a wake that is heard when *tx* commits; see `Store.notify_tx`."""
+        notify_tx(self._parts.sender, tx, channel)
+
+    # Wakes.
+
+    def notify(self, channel: str) -> None:
+        """Send a wake now."""
+        notify(self._parts.sender, channel)
+
+    def listen(self, *channels: str) -> Listener:
+        """Return a listener of *channels*."""
+        return listen(self._parts.hub, channels)
+
+    # Locks.
+
+    def try_lock(
+        self, name: str, ttl: Seconds, owner: str | None = None, *, keep_alive: bool = False
+    ) -> LockHandle | None:
+        """Take a lock if it is free; see `Store.try_lock`."""
+        return self._parts.locks.try_lock(name, ttl, owner, keep_alive=keep_alive)
+
+    def lock(
+        self,
+        name: str,
+        ttl: Seconds,
+        timeout: Seconds | None = None,
+        stop: StopToken | None = None,
+        owner: str | None = None,
+        *,
+        keep_alive: bool = False,
+    ) -> LockHandle:
+        """Take a lock, waiting until it is free; see `Store.lock`."""
+        return self._parts.locks.lock(name, ttl, timeout, stop, owner, keep_alive=keep_alive)
+
+    # Schedules.
+
+    def schedule(
+        self, name: str, spec: str, queue: str, payload: Any, **options: Unpack[ScheduleOptions]
+    ) -> Schedule:
+        """Register or change a schedule; see `Scheduler.schedule`."""
+        return self._parts.registry.schedule(name, spec, queue, payload, **options)
+
+    def unschedule(self, name: str) -> bool:
+        """Remove a schedule; return whether there was one."""
+        return self._parts.registry.unschedule(name)
+
+    def schedules(self) -> list[Schedule]:
+        """Return all schedules by name."""
+        return self._parts.registry.schedules()
+
+    def get_schedule(self, name: str) -> Schedule | None:
+        """Return one schedule, or ``None``."""
+        return self._parts.registry.get_schedule(name)
+
+    def pause(self, name: str) -> bool:
+        """Fire nothing for it until it is resumed; return whether there is such a one."""
+        return self._parts.registry.pause(name)
+
+    def resume(self, name: str) -> bool:
+        """Go on at the first boundary after now; return whether there is such a one."""
+        return self._parts.registry.resume(name)
+
+    def run_now(self, name: str) -> int:
+        """Fire one extra job and return its id; see `Scheduler.run_now`."""
+        return self._parts.registry.run_now(name)
+
+    def run_schedules(self, stop: StopToken) -> None:
+        """Lead until *stop* is cancelled; see `Scheduler.run_schedules`."""
+        self._parts.lead(stop)
+
+    # Runner threads.
+
+    def start_scheduler(self) -> Runner:
+        """Start the scheduler thread, or return the one that runs already."""
+        return self._runners.scheduler()
+
+    def start_worker(
+        self, queue: str, handler: Handler, concurrency: int = 1, **options: Unpack[QueueOptions]
+    ) -> Runner:
+        """Start threads that work on *queue*; see `Store.start_worker`."""
+        name = check_name(queue, "queue")
+        stamps = resolve_queue(options)
+        count = positive_int(concurrency, "concurrency", most=_MOST_THREADS)
+        return self._runners.worker(self._queue(name, stamps), handler, count)
+
+    def start_outbox(self, name: str, delivery: Delivery, concurrency: int = 1) -> Runner:
+        """Start threads that deliver the messages of the outbox *name*."""
+        backing = self._queue(outbox_queue(name), OUTBOX_STAMPS)
+        count = positive_int(concurrency, "concurrency", most=_MOST_THREADS)
+        return self._runners.outbox(str(name), backing, delivery, count)
+
+    # The end.
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._pools.closed
+
+    def close(self) -> None:
+        """Stop the runners, quietly, and close what the store opened. May be repeated."""
+        if self._pools.closed:
+            return
+        self._runners.stop()
+        self._parts.close()
+        _open_stores.discard(self)
+
+    def __enter__(self) -> Self:
+        """Return the store."""
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close it."""
+        self.close()
+
+    def _after_fork(self) -> None:
+        """Leave everything of the parent's alone; the child begins anew at first use."""
+        self._parts.after_fork()
+        self._runners.after_fork()
+
+
+_MOST_THREADS = 1_000
+
+_open_stores: weakref.WeakSet[PostgresStore] = weakref.WeakSet()
+
+
+def _register(store: PostgresStore) -> None:
+    _open_stores.add(store)
+
+
+def _close_all() -> None:
+    """Stop what still runs when the interpreter ends, so that claims and leases go back."""
+    for store in list(_open_stores):
+        store.close()
+
+
+def _after_fork() -> None:
+    for store in list(_open_stores):
+        store._after_fork()
+
+
+atexit.register(_close_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
