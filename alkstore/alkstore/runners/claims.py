@@ -1,0 +1,266 @@
+"""The claims that a runner has in hand: which wait, run, or are to be settled."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import deque
+from queue import Empty, SimpleQueue
+from typing import Literal
+
+from alkstore.runners.attempt import RELEASE, Outcome
+from alkstore.stop_token import Parker
+from alkstore.traits import JobHandle
+
+BEAT_SHARE = 0.25
+"""A claim is extended after this share of its visibility timeout."""
+
+LONGEST_BEAT = 30.0
+"""The longest time between two heartbeats, in seconds: a lost claim is noticed by then."""
+
+
+def beat_interval(visibility_timeout: float) -> float:
+    """Return how long after its last extension a claim is extended again, in seconds.
+
+    Less than a third of the visibility timeout, so that two beats may fail.
+    """
+    return min(visibility_timeout * BEAT_SHARE, LONGEST_BEAT)
+
+
+class Held:
+    """One claim in hand.
+
+    Attributes:
+        handle: The claim.
+        admitted: When it came, as `time.monotonic` tells.
+        since: When it was last known to be held.
+        stage: ``"ready"`` (no handler yet), ``"running"``, or ``"ended"``.
+        outcome: What is to become of it, once it ended.
+        try_at: When to try to settle it (again).
+        failures: How many tries to settle it failed.
+        given_up: Whether it was taken from its handler, which still runs.
+    """
+
+    __slots__ = (
+        "admitted",
+        "failures",
+        "given_up",
+        "handle",
+        "outcome",
+        "since",
+        "stage",
+        "try_at",
+    )
+
+    def __init__(self, handle: JobHandle, now: float) -> None:
+        self.handle = handle
+        self.admitted = now
+        self.since = now
+        self.stage: Literal["ready", "running", "ended"] = "ready"
+        self.outcome: Outcome = RELEASE
+        self.try_at = 0.0
+        self.failures = 0
+        self.given_up = False
+
+
+class Claims:
+    """Keeps the books of a runner's claims; knows no database.
+
+    A claim is admitted, taken by a handler thread, ended by it, settled and forgotten.
+    Four kinds of threads meet here, and each sleeps on a place of its own: handler
+    threads in `take`, the others on `claimer`, `settler` and `heart`.
+
+    Attributes:
+        beat_at: When the heartbeats look at the books next, as `time.monotonic` tells;
+            `admit` wakes them when that is too late.
+    """
+
+    def __init__(self) -> None:
+        self.claimer = Parker()
+        self.settler = Parker()
+        self.heart = Parker()
+        self.beat_at = -math.inf
+        self._lock = threading.Lock()
+        self._ready: SimpleQueue[Held | None] = SimpleQueue()
+        self._held: dict[int, Held] = {}
+        self._ended: deque[Held] = deque()
+        self._unstarted = 0
+        self._running = 0
+        self._finished = 0
+        self._closed = False
+
+    # -- the books
+
+    @property
+    def unstarted(self) -> int:
+        """How many claims wait for a handler thread."""
+        return self._unstarted
+
+    @property
+    def running(self) -> int:
+        """How many handlers run, those that lost their claim included."""
+        return self._running
+
+    @property
+    def finished(self) -> int:
+        """How many handlers have ended so far."""
+        return self._finished
+
+    @property
+    def in_hand(self) -> int:
+        """How many claims are in hand, the ended ones that are not settled included."""
+        return len(self._held)
+
+    @property
+    def unsettled(self) -> int:
+        """How many claims have ended and are not settled."""
+        return len(self._ended)
+
+    def all(self) -> list[Held]:
+        """Return every claim in hand."""
+        with self._lock:
+            return list(self._held.values())
+
+    # -- the claimer
+
+    def admit(self, handles: list[JobHandle]) -> None:
+        """Take claims into the books; after `close` they are released at once."""
+        now = time.monotonic()
+        beat_at = math.inf
+        with self._lock:
+            for handle in handles:
+                held = Held(handle, now)
+                self._held[id(held)] = held
+                if self._closed:
+                    self._end(held, RELEASE)
+                else:
+                    self._unstarted += 1
+                    self._ready.put(held)
+                beat_at = min(beat_at, now + beat_interval(handle.visibility_timeout))
+        if self.beat_at > beat_at:
+            self.heart.unpark()
+        if self._closed:
+            self.settler.unpark()
+
+    def recall(self, waited: float) -> None:
+        """Release claims that have been waiting for a handler longer than *waited* seconds."""
+        limit = time.monotonic() - waited
+        with self._lock:
+            for held in self._drain():
+                if held.admitted > limit:
+                    self._ready.put(held)
+                else:
+                    self._unstarted -= 1
+                    self._end(held, RELEASE)
+        self.settler.unpark()
+
+    # -- the handler threads
+
+    def take(self) -> Held | None:
+        """Wait for a claim to work on; ``None``: there will be none any more."""
+        held = self._ready.get()
+        if held is None:
+            self._ready.put(None)  # for the next thread
+            return None
+        with self._lock:
+            self._unstarted -= 1
+            self._running += 1
+            held.stage = "running"
+        return held
+
+    def end(self, held: Held, outcome: Outcome) -> None:
+        """Note that the handler of *held* has ended."""
+        with self._lock:
+            self._running -= 1
+            self._finished += 1
+            if not held.given_up:
+                self._end(held, outcome)
+        self.settler.unpark()
+        self.claimer.unpark()
+
+    # -- the settler
+
+    def due(self, limit: int) -> list[Held]:
+        """Remove and return up to *limit* ended claims whose time to be settled has come."""
+        now = time.monotonic()
+        with self._lock:
+            chosen: list[Held] = []
+            for _ in range(len(self._ended)):
+                if len(chosen) == limit:
+                    break
+                held = self._ended.popleft()
+                if held.try_at <= now:
+                    chosen.append(held)
+                else:
+                    self._ended.append(held)
+        return chosen
+
+    def next_try(self) -> float | None:
+        """Return in how many seconds a claim is to be settled again, or ``None``."""
+        with self._lock:
+            times = [held.try_at for held in self._ended]
+        return max(min(times) - time.monotonic(), 0.0) if times else None
+
+    def postpone(self, held: Held, seconds: float) -> None:
+        """Try to settle *held* again in so many *seconds*."""
+        held.failures += 1
+        held.try_at = time.monotonic() + seconds
+        with self._lock:
+            self._ended.append(held)
+
+    def put_back(self, batch: list[Held]) -> None:
+        """Return what `due` gave and nobody got to; what was dealt with is left out."""
+        with self._lock:
+            for held in batch:
+                if id(held) in self._held and held not in self._ended:
+                    self._ended.append(held)
+
+    def forget(self, settled: list[Held]) -> None:
+        """Strike claims from the books."""
+        with self._lock:
+            for held in settled:
+                self._held.pop(id(held), None)
+        self.claimer.unpark()
+
+    # -- the end
+
+    def close(self) -> None:
+        """Begin nothing more: release what waits, and let idle handler threads go."""
+        with self._lock:
+            for held in self._drain():
+                self._unstarted -= 1
+                self._end(held, RELEASE)
+            if not self._closed:
+                self._closed = True
+                self._ready.put(None)
+        self.settler.unpark()
+
+    def give_up(self) -> int:
+        """Take the claims of running handlers from them, to be released; return how many."""
+        with self._lock:
+            running = [held for held in self._held.values() if held.stage == "running"]
+            for held in running:
+                held.given_up = True
+                self._end(held, RELEASE)
+        self.settler.unpark()
+        return len(running)
+
+    # -- inside the lock
+
+    def _end(self, held: Held, outcome: Outcome) -> None:
+        held.stage = "ended"
+        held.outcome = outcome
+        self._ended.append(held)
+
+    def _drain(self) -> list[Held]:
+        drained: list[Held] = []
+        while True:
+            try:
+                held = self._ready.get_nowait()
+            except Empty:
+                return drained
+            if held is None:
+                self._ready.put(None)
+                return drained
+            drained.append(held)

@@ -1,0 +1,191 @@
+"""The pool of handler threads behind a worker or an outbox relay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from alkstore._typing import override
+from alkstore.errors import InvalidOption
+from alkstore.names import check_name
+from alkstore.options import positive_int
+from alkstore.runners.attempt import RELEASE, Outcome
+from alkstore.runners.claims import Claims
+from alkstore.runners.identity import default_worker_id
+from alkstore.runners.pulse import PulseToken
+from alkstore.runners.settlement import Settlement
+from alkstore.runners.supervisor import AFTER_GRACE, Supervisor
+from alkstore.traits import JobHandle, Queue
+
+MAX_CONCURRENCY = 1_000
+
+_PATIENCE = 60.0
+_PART = "claims"
+
+_LOOK_UP = 1.0
+"""How often a claimer whose handlers are all busy looks around, in seconds."""
+
+_RELEASE_TIME = AFTER_GRACE * 0.8
+"""How long after the grace the releases may take, in seconds."""
+
+
+class JobPool(Supervisor):
+    """Claims jobs for free handler threads and settles what becomes of them.
+
+    One thread claims and, at the end, sees to it that nothing is left behind; one writes
+    the outcomes; up to *concurrency* threads, started when they are needed, call the
+    application's code. No thread holds a connection while that runs.
+
+    On stop nothing more is claimed, and claims that no handler has begun are released at
+    once. Running handlers may finish until the grace is over; then their claims are
+    released, the attempts given back.
+
+    Args:
+        name: What it runs.
+        queue: Where the jobs come from.
+        concurrency: How many handlers at once, 1 to 1,000.
+        worker_id: Who claims; ``None``: the host, the process and a random text.
+
+    Raises:
+        InvalidOption: *concurrency* is out of range.
+        InvalidName: *worker_id* breaks the naming rule.
+    """
+
+    def __init__(
+        self, name: str, queue: Queue, concurrency: int, worker_id: str | None = None
+    ) -> None:
+        super().__init__(name, _PATIENCE)
+        self._queue = queue
+        self._concurrency = positive_int(concurrency, "concurrency", most=MAX_CONCURRENCY)
+        self._worker_id = (
+            default_worker_id() if worker_id is None else check_name(worker_id, "worker")
+        )
+        self._claims = Claims()
+        self._settlement = Settlement(queue, self._claims, self._status)
+        self._crew = 0
+        self._cut_short = False
+        self._dismissed = False
+
+    # -- for subclasses
+
+    def _attempt(self, handle: JobHandle) -> Outcome:
+        """Call the application's code; never raises."""
+        raise NotImplementedError
+
+    def _ahead(self) -> int:
+        """Return how many claims to hold ready beyond the free handlers."""
+        return 0
+
+    # -- the machine
+
+    @override
+    def _begin(self) -> None:
+        self._spawn(_PART, self._claim)
+        self._spawn("settlement", self._settle)
+
+    @override
+    def _hurry(self) -> None:
+        self._claims.claimer.unpark()
+
+    @override
+    def _ended_well(self) -> bool:
+        return not self._cut_short
+
+    @override
+    def _details(self) -> dict[str, Any]:
+        return {
+            "concurrency": self._concurrency,
+            "running": self._claims.running,
+            "in_hand": self._claims.in_hand,
+            "finished": self._claims.finished,
+        }
+
+    def _claim(self) -> None:
+        """Claim until the stop, then end what is in hand."""
+        stop = PulseToken(self._token, self._alive)
+        waits = False
+        self._token.attach(self._claims.claimer)
+        try:
+            while not self._token.cancelled:
+                self._grow()
+                limit = self._room()
+                if limit > 0:
+                    # The first claim does not wait: it tells whether things work (again).
+                    self._claims.admit(
+                        self._queue.claim_wait(self._worker_id, limit, stop=stop)
+                        if waits
+                        else self._queue.claim(self._worker_id, limit)
+                    )
+                    self._status.good(_PART, "working")
+                    waits = True
+                elif not self._claims.claimer.park(_LOOK_UP):
+                    self._alive()
+                    self._claims.recall(_LOOK_UP)
+            self._finish()
+        finally:
+            self._token.detach(self._claims.claimer)
+
+    def _alive(self) -> None:
+        self._status.alive(_PART)
+
+    def _room(self) -> int:
+        """Return how many jobs to claim now; 0: wait."""
+        claims = self._claims
+        ahead = self._ahead()
+        most = self._concurrency + ahead
+        if claims.unsettled > 2 * most:
+            return 0  # the database does not keep up
+        free = most - claims.unstarted - claims.running
+        return free if free > ahead // 2 else 0
+
+    def _grow(self) -> None:
+        """Start handler threads for what has none."""
+        wanted = min(self._claims.unstarted + self._claims.running, self._concurrency)
+        while self._crew < wanted:
+            self._spawn(f"handler {self._crew + 1}", self._handle)
+            self._crew += 1
+
+    def _handle(self) -> None:
+        """Work on one claim after the other."""
+        while (held := self._claims.take()) is not None:
+            outcome = RELEASE
+            try:
+                outcome = self._attempt(held.handle)
+            finally:
+                if not self.inherited:
+                    self._claims.end(held, outcome)
+            if self.inherited:
+                return
+
+    def _settle(self) -> None:
+        """Write outcomes until everything is over."""
+        self._until_dismissed(self._settlement.turn)
+
+    def _until_dismissed(self, turn: Callable[[], None]) -> None:
+        while not self._dismissed:
+            turn()
+
+    def _finish(self) -> None:
+        """See to the end of what is in hand."""
+        claims = self._claims
+        claims.close()
+        while claims.in_hand and (left := self._time_left()) > 0:
+            claims.claimer.park(left)
+        if claims.in_hand:
+            self._cut_short = claims.give_up() > 0 or self._cut_short
+            while claims.in_hand and (left := self._time_left() + _RELEASE_TIME) > 0:
+                claims.claimer.park(left)
+        self._dismissed = True
+        claims.settler.unpark()
+        claims.heart.unpark()
+
+
+def check_work(work: object, kind: str) -> None:
+    """Refuse what cannot be called.
+
+    Raises:
+        InvalidOption: *work* is no callable.
+    """
+    if not callable(work):
+        msg = f"the {kind} must be callable, not a {type(work).__name__}"
+        raise InvalidOption(msg)

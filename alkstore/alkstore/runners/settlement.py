@@ -1,0 +1,121 @@
+"""Settlement: what became of the claims is written, in batches, and not forgotten."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from alkstore.errors import DatabaseError, StoreClosed
+from alkstore.runners.attempt import settle
+from alkstore.runners.claims import Claims, Held
+from alkstore.runners.pause import pause
+from alkstore.runners.status import Status
+from alkstore.traits import Queue
+
+_logger = logging.getLogger(__name__)
+
+_PART = "settlement"
+
+_BATCH = 1_000
+
+_TRIES = 5
+"""A claim is tried to be settled so often, even when it should have lapsed already."""
+
+
+class Settlement:
+    """Writes the outcomes of ended claims.
+
+    Acknowledgements that came in while the last batch was written go together in one
+    statement. What cannot be written is tried again while the claim can still be ours,
+    that is for one visibility timeout after it was last known to be held; after that it
+    is given up, and the job comes back by itself.
+
+    Args:
+        queue: Whose claims they are.
+        claims: The books.
+        status: What gets to know of good turns and failures.
+    """
+
+    def __init__(self, queue: Queue, claims: Claims, status: Status) -> None:
+        self._queue = queue
+        self._claims = claims
+        self._status = status
+
+    def turn(self) -> None:
+        """Settle what is due, or sleep until something is."""
+        batch = self._claims.due(_BATCH)
+        if not batch:
+            self._claims.settler.park(self._claims.next_try())
+            return
+        try:
+            self._write(batch)
+        except BaseException:
+            self._claims.put_back(batch)
+            raise
+
+    def _write(self, batch: list[Held]) -> None:
+        acks: list[Held] = []
+        others: list[Held] = []
+        nothing: list[Held] = []
+        for held in batch:
+            if held.outcome.kind == "settled" or held.handle.settled or held.handle.lost:
+                nothing.append(held)
+            else:
+                (acks if held.outcome.kind == "ack" else others).append(held)
+        self._claims.forget(nothing)
+        if acks:
+            self._ack(acks)
+        while others:
+            others = self._settle_first(others)
+
+    def _ack(self, acks: list[Held]) -> None:
+        try:
+            self._queue.ack_many([held.handle for held in acks])
+        except BaseException as error:  # noqa: BLE001 - no outcome may get lost here
+            self._again(acks, error)
+        else:
+            self._settled(acks)
+
+    def _settle_first(self, others: list[Held]) -> list[Held]:
+        """Settle the first of *others*; return those that are left for now."""
+        first = others[0]
+        try:
+            settle(first.handle, first.outcome)
+        except BaseException as error:  # noqa: BLE001 - as above
+            if isinstance(error, StoreClosed) or _is_outage(error):
+                # What holds for the first holds for all: one time-out is enough.
+                self._again(others, error)
+                return []
+            self._again([first], error)
+        else:
+            self._settled([first])
+        return others[1:]
+
+    def _settled(self, done: list[Held]) -> None:
+        self._claims.forget(done)
+        self._status.good(_PART)
+
+    def _again(self, unsettled: list[Held], error: BaseException) -> None:
+        if isinstance(error, StoreClosed):
+            self._claims.forget(unsettled)
+            raise error
+        failures = self._status.failed(_PART, error)
+        rest = pause(failures)
+        now = time.monotonic()
+        for held in unsettled:
+            lapse = held.since + held.handle.visibility_timeout
+            if held.failures >= _TRIES and now > lapse:
+                _logger.warning(
+                    "what became of job %d (%s) could not be written; it comes back by itself",
+                    held.handle.id,
+                    held.outcome.kind,
+                )
+                self._claims.forget([held])
+            else:
+                self._claims.postpone(held, rest)
+        if not self._claims.unsettled:
+            self._status.over(_PART)
+
+
+def _is_outage(error: BaseException) -> bool:
+    return isinstance(error, DatabaseError) and error.retryable

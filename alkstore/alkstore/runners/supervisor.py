@@ -1,0 +1,263 @@
+"""The machine that every runner shares: supervised daemon threads with one end."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from alkstore._typing import Self, override
+from alkstore.errors import StoreClosed
+from alkstore.options import Seconds, wait_seconds
+from alkstore.runners.at_exit import stop_at_exit
+from alkstore.runners.pause import pause
+from alkstore.runners.status import Status
+from alkstore.stop_token import StopToken
+from alkstore.values import RunnerHealth, RunnerState
+
+DEFAULT_GRACE = 30.0
+"""How long `Supervisor.stop` lets work finish unless told otherwise, in seconds."""
+
+AFTER_GRACE = 1.0
+"""How long after that it may still take, in seconds: what was held is released then."""
+
+LONG_OUTAGE = 30.0
+"""A runner that has been backing off for so many seconds is not healthy."""
+
+
+class Supervisor:
+    """A `Runner` whose work is done by the bodies that a subclass spawns.
+
+    A body is a function that works until the stop token is cancelled and returns then. It
+    runs in a daemon thread. Whatever it raises, `SystemExit` and `KeyboardInterrupt`
+    included, is logged and kept, and the body is started again after a pause; only
+    `StoreClosed` ends the runner. A body that finds the token cancelled when it is started
+    winds up what it left and returns. A subclass overrides `_begin` to spawn its bodies.
+
+    A forked child inherits the object but none of the threads: there the runner says that
+    it is stopped, and why, and `stop` and `join` return at once.
+
+    Args:
+        name: What it runs, for its threads' names and the log.
+        patience: How old the last good turn may be, in seconds, before the runner is not
+            healthy.
+    """
+
+    def __init__(self, name: str, patience: float) -> None:
+        self._name = name
+        self._patience = patience
+        self._pid = os.getpid()
+        self._token = StopToken()
+        self._status = Status(name)
+        self._lock = threading.Lock()
+        self._threads: list[threading.Thread] = []
+        self._begun_at: float | None = None
+        self._deadline: float | None = None
+
+    # -- for subclasses
+
+    def _begin(self) -> None:
+        """Spawn the bodies."""
+        raise NotImplementedError
+
+    def _problem(self) -> str | None:
+        """Return what else is wrong with a runner that seems to be healthy."""
+        return None
+
+    def _details(self) -> dict[str, Any]:
+        """Return what else there is to know."""
+        return {}
+
+    def _spawn(self, part: str, body: Callable[[], None]) -> None:
+        """Run *body* in a supervised thread.
+
+        Raises:
+            RuntimeError: No thread can be started.
+        """
+        thread = threading.Thread(
+            target=self._supervise,
+            args=(part, body),
+            name=f"alkstore {self._name}: {part}",
+            daemon=True,
+        )
+        with self._lock:
+            thread.start()
+            self._threads.append(thread)
+
+    def _time_left(self) -> float:
+        """Return how long work may still go on after the stop, in seconds."""
+        deadline = self._deadline
+        if deadline is None:
+            # The token was cancelled by somebody who set no time.
+            deadline = self._deadline = time.monotonic() + DEFAULT_GRACE
+        return deadline - time.monotonic()
+
+    # -- the trait
+
+    @property
+    def name(self) -> str:
+        """What it runs."""
+        return self._name
+
+    @property
+    def inherited(self) -> bool:
+        """Whether this is a forked copy of a runner that belongs to another process."""
+        return self._pid != os.getpid()
+
+    @property
+    def state(self) -> RunnerState:
+        """What it is doing."""
+        return "stopped" if self.inherited or self._ended() else self._status.state
+
+    @property
+    def last_error(self) -> BaseException | None:
+        """The last unexpected error, or ``None``."""
+        return self._status.last_error
+
+    def health(self) -> RunnerHealth:
+        """Return whether it does what it should."""
+        state = self.state
+        reason = self._sickness(state)
+        return RunnerHealth(
+            healthy=reason is None,
+            state=state,
+            reason=reason,
+            last_good_turn=self._status.last_good_turn(time.monotonic()),
+            last_error=self._status.last_error,
+            details={"failures": self._status.failures, **self._details()},
+        )
+
+    def start(self) -> Self:
+        """Start the threads and return the runner; nothing happens the second time.
+
+        A runner that was stopped before it was started does not start.
+        """
+        with self._lock:
+            if self._begun_at is not None or self._token.cancelled:
+                return self
+            self._begun_at = time.monotonic()
+        stop_at_exit(self)
+        try:
+            self._begin()
+        except BaseException:
+            self.ask_to_end(0.0)
+            raise
+        return self
+
+    def ask_to_end(self, grace: float) -> None:
+        """Begin to end and return at once.
+
+        Args:
+            grace: How long work may go on, in seconds. Asking again may shorten it.
+        """
+        if self.inherited:
+            return
+        deadline = time.monotonic() + grace
+        if self._deadline is None or deadline < self._deadline:
+            self._deadline = deadline
+        self._token.cancel()
+        self._hurry()
+
+    def _hurry(self) -> None:
+        """Wake the threads that wait for the end of the grace; it may be nearer now."""
+
+    def stop(self, timeout: Seconds | None = None) -> bool:
+        """Ask it to end and wait for that; see `Runner.stop`.
+
+        It returns at most a second after the *timeout*. From one of the runner's own
+        threads (a handler that stops its worker) it asks and returns ``False`` at once.
+
+        Raises:
+            InvalidOption: *timeout* is not a duration.
+        """
+        limit = wait_seconds(timeout)
+        grace = DEFAULT_GRACE if limit is None else limit
+        self.ask_to_end(grace)
+        return self.join(grace + AFTER_GRACE) and self._ended_well()
+
+    def join(self, timeout: Seconds | None = None) -> bool:
+        """Wait until it has ended; see `Runner.join`.
+
+        Raises:
+            InvalidOption: *timeout* is not a duration.
+        """
+        limit = wait_seconds(timeout)
+        if self.inherited:
+            return True
+        deadline = None if limit is None else time.monotonic() + limit
+        while True:
+            alive = [thread for thread in tuple(self._threads) if thread.is_alive()]
+            if not alive:
+                return True
+            if threading.current_thread() in alive:
+                return False
+            left = None if deadline is None else deadline - time.monotonic()
+            if left is not None and left <= 0:
+                return False
+            alive[0].join(left)
+
+    def _ended_well(self) -> bool:
+        """Whether everything that was held could be finished."""
+        return True
+
+    @override
+    def __repr__(self) -> str:
+        """Show what it runs and how it does."""
+        return f"<{type(self).__name__} {self._name!a}: {self.state}>"
+
+    # -- the machine
+
+    def _supervise(self, part: str, body: Callable[[], None]) -> None:
+        while True:
+            done = False
+            failures = 1
+            try:
+                body()
+                done = True
+            except StoreClosed:
+                # Nothing that is held can be told to a closed store.
+                self.ask_to_end(0.0)
+            except BaseException as error:  # noqa: BLE001 - a body never dies silently
+                failures = self._status.failed(part, error)
+            if self.inherited:
+                return  # a handler forked, and its child came back here
+            if self._token.cancelled and (done or self._time_left() < -AFTER_GRACE):
+                return
+            self._rest(failures)
+
+    def _rest(self, failures: int) -> None:
+        if self._token.wait(pause(failures)):
+            # The end must not wait for the pause of a failure, nor spin.
+            time.sleep(0.02)
+
+    def _ended(self) -> bool:
+        return self._token.cancelled and not any(one.is_alive() for one in tuple(self._threads))
+
+    def _sickness(self, state: RunnerState) -> str | None:
+        """Return why the runner is not healthy, or ``None``."""
+        if self.inherited:
+            return (
+                f"it was started in process {self._pid}; "
+                "runners stay with the process that started them"
+            )
+        if self._token.cancelled:
+            return "it was stopped" if state == "stopped" else "it is stopping"
+        if self._begun_at is None:
+            return "it was not started"
+        dead = [one.name for one in tuple(self._threads) if not one.is_alive()]
+        if dead:
+            return f"a thread of it is dead: {dead[0]}"
+        return self._slowness(time.monotonic(), self._begun_at) or self._problem()
+
+    def _slowness(self, now: float, begun_at: float) -> str | None:
+        outage = self._status.outage(now)
+        if outage > LONG_OUTAGE:
+            return f"it has been backing off for {outage:.0f} s"
+        age = self._status.last_good_turn(now)
+        if age is None and now - begun_at > self._patience:
+            return f"it was started {now - begun_at:.0f} s ago and has had no good turn"
+        if age is not None and age > self._patience:
+            return f"its last good turn was {age:.0f} s ago"
+        return None
