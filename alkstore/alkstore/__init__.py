@@ -23,10 +23,12 @@ from alkstore.errors import (
     NoTransaction,
     PayloadTooLarge,
     ReservedName,
+    ScheduleQuarantined,
     SchemaError,
     SchemaOutdated,
     SchemaTooNew,
     StoreClosed,
+    UnknownSchedule,
 )
 from alkstore.names import MAX_NAME_BYTES, RESERVED_PREFIX
 from alkstore.options import EnqueueOptions, QueueOptions, ScheduleOptions, Seconds
@@ -83,6 +85,7 @@ __all__ = [
     "RunnerHealth",
     "Schedule",
     "ScheduleOptions",
+    "ScheduleQuarantined",
     "Scheduler",
     "SchemaError",
     "SchemaOutdated",
@@ -92,6 +95,7 @@ __all__ = [
     "StopToken",
     "Store",
     "StoreClosed",
+    "UnknownSchedule",
     "Wake",
     "__version__",
     "retry_delay",

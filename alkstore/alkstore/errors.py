@@ -8,6 +8,8 @@ password or a payload.
 
 from __future__ import annotations
 
+from alkstore._typing import override
+
 
 class AlkstoreError(Exception):
     """Base of every error that alkstore raises."""
@@ -56,6 +58,19 @@ class LeadershipLost(AlkstoreError):
     def __init__(self, message: str, *, retry_after: float | None = None) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+
+
+class UnknownSchedule(AlkstoreError, KeyError):
+    """There is no schedule of this name."""
+
+    @override
+    def __str__(self) -> str:
+        # A KeyError shows the repr of its argument; this one has a message.
+        return Exception.__str__(self)
+
+
+class ScheduleQuarantined(AlkstoreError):
+    """The schedule's row is damaged, so that it cannot be fired; registering it mends it."""
 
 
 class LockTimeout(AlkstoreError):

@@ -71,7 +71,8 @@ class Scheduler(Protocol):
         """Fire one extra job, moving no boundary, and return its id.
 
         Raises:
-            KeyError: There is no such schedule.
+            UnknownSchedule: There is no such schedule (a `KeyError` as well).
+            ScheduleQuarantined: Its row is damaged and cannot be fired.
         """
         ...
 

@@ -1,0 +1,84 @@
+"""What one slice of a tick does, decided from the rows it read: no I/O, no clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from alkstore_postgres.scheduler.boundaries import NoBoundaryLeft, due
+from alkstore_postgres.scheduler.row import Row, fault
+
+
+@dataclass(frozen=True, slots=True)
+class Firing:
+    """One schedule that fires.
+
+    Attributes:
+        name: The schedule.
+        queue: Where its jobs go.
+        fires: The boundaries to fire, oldest first, in microseconds; at least one.
+        next_boundary: Where it goes on, in microseconds.
+        passed_over: How many boundaries are skipped now.
+        skipped: How many that makes altogether.
+    """
+
+    name: str
+    queue: str
+    fires: tuple[int, ...]
+    next_boundary: int
+    passed_over: int
+    skipped: int
+
+
+@dataclass(slots=True)
+class Plan:
+    """What becomes of the rows of a slice.
+
+    Attributes:
+        firings: Those that fire.
+        faults: Name and reason of those that cannot.
+        left: Whether rows stay for the next slice.
+    """
+
+    firings: list[Firing] = field(default_factory=list)
+    faults: dict[str, str] = field(default_factory=dict)
+    left: bool = False
+
+
+def plan(rows: Iterable[Row], now: int, most_fires: int) -> Plan:
+    """Decide what the due *rows* fire at *now*.
+
+    Args:
+        rows: Rows that are due, or whose time is damaged.
+        now: The store clock, in microseconds.
+        most_fires: How many fires a slice takes; the first row is taken whatever it
+            fires, so that each slice gets on.
+    """
+    result = Plan()
+    fires = 0
+    for row in rows:
+        if fires >= most_fires:
+            result.left = True
+            break
+        reason = fault(row)
+        if reason is not None:
+            result.faults[row.name] = reason
+            continue
+        try:
+            owed = due(row.boundary, row.interval, now, latest=row.catch_up == "latest")
+        except NoBoundaryLeft:
+            result.faults[row.name] = "its next boundary lies after the year 9999"
+            continue
+        if owed.fires:
+            fires += len(owed.fires)
+            result.firings.append(
+                Firing(
+                    row.name,
+                    row.queue,
+                    owed.fires,
+                    owed.next_boundary,
+                    owed.skipped,
+                    row.skipped_with(owed.skipped),
+                )
+            )
+    return result

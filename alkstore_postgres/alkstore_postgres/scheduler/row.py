@@ -1,0 +1,127 @@
+"""A schedule's row as it was read, and what is wrong with it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from alkstore.errors import AlkstoreError, InvalidOption
+from alkstore.names import check_name
+from alkstore.options import (
+    MAX_ATTEMPTS_LIMIT,
+    MAX_PRIORITY,
+    MAX_SECONDS,
+    MIN_PRIORITY,
+    positive_int,
+)
+from alkstore_postgres.scheduler.every import parse_every
+from alkstore_postgres.scheduler.instants import MICROS_PER_SECOND, is_sound, to_micros
+
+MAX_SKIPPED = 2**63 - 1
+"""Where the count of skipped boundaries stays once it got there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The columns of a schedule that decide what becomes of it.
+
+    Constraints keep them sound; a hand may have dropped those. So every field may be
+    ``None`` or out of range, and `fault` is asked before anything is computed.
+    """
+
+    name: str
+    spec: str
+    queue: str
+    priority: int
+    expires: float | None
+    max_attempts: int | None
+    catch_up: str
+    starts_at: datetime | None
+    next_fire_at: datetime | None
+    last_fire_at: datetime | None
+    paused: bool | None
+    skipped: int | None
+    quarantine: str | None
+    has_payload: bool
+
+    @classmethod
+    def read(cls, columns: Sequence[Any]) -> Row:
+        """Return the row of *columns*, in the order of the fields."""
+        return cls(*columns)
+
+    @property
+    def interval(self) -> int:
+        """The distance of its boundaries in microseconds.
+
+        Raises:
+            InvalidSpec: The spec is damaged.
+        """
+        return parse_every(self.spec) * MICROS_PER_SECOND
+
+    @property
+    def boundary(self) -> int:
+        """Its next boundary in microseconds; only for a row whose time is sound."""
+        assert self.next_fire_at is not None  # noqa: S101 - narrows what `fault` has checked
+        return to_micros(self.next_fire_at)
+
+    def skipped_with(self, more: int) -> int:
+        """Return the count of skipped boundaries after *more* of them."""
+        return min(max(self.skipped or 0, 0) + more, MAX_SKIPPED)
+
+
+def fault(row: Row) -> str | None:
+    """Return why *row* cannot be fired, or ``None`` when it can.
+
+    What does not keep it from firing (when it fired last, how many were skipped) is no
+    fault: the next fire writes it anew.
+    """
+    try:
+        _check(row)
+    except AlkstoreError as error:
+        return str(error)
+    except (TypeError, ValueError, OverflowError) as error:
+        return f"a column holds something unexpected ({type(error).__name__})"
+    return None
+
+
+def _check(row: Row) -> None:
+    check_name(row.name, "schedule")
+    _ = row.interval
+    check_name(row.queue, "queue")
+    if not row.has_payload:
+        raise InvalidOption("payload is NULL")
+    _check_stamps(row)
+    if row.catch_up not in ("all", "latest"):
+        raise InvalidOption(f"catch_up must be 'all' or 'latest', not {ascii(row.catch_up)[:60]}")
+    if row.starts_at is not None and not is_sound(row.starts_at):
+        raise InvalidOption("starts_at is infinite or outside the years 1 to 9999")
+    if row.next_fire_at is None:
+        raise InvalidOption("next_fire_at is NULL")
+    if not is_sound(row.next_fire_at):
+        raise InvalidOption("next_fire_at is infinite or outside the years 1 to 9999")
+    if row.paused is None:
+        raise InvalidOption("paused is NULL")
+
+
+def _check_stamps(row: Row) -> None:
+    priority: object = row.priority
+    if not isinstance(priority, int) or not MIN_PRIORITY <= priority <= MAX_PRIORITY:
+        raise InvalidOption(
+            f"priority must be from {MIN_PRIORITY} to {MAX_PRIORITY}, not {priority!a}"
+        )
+    if row.expires is not None and not 0 < row.expires <= MAX_SECONDS:  # NaN fails as well
+        raise InvalidOption(
+            f"expires must be above 0 and at most {MAX_SECONDS:.0f} seconds, not {row.expires!r}"
+        )
+    if row.max_attempts is not None:
+        positive_int(row.max_attempts, "max_attempts", most=MAX_ATTEMPTS_LIMIT)
+
+
+def finite(value: float | None) -> float | None:
+    """Return *value*, or ``None`` for what is no duration that can be shown."""
+    if value is None or not math.isfinite(value) or abs(value) > MAX_SECONDS:
+        return None
+    return value

@@ -1,0 +1,103 @@
+-- name: limits
+-- Time limits for the rest of this transaction: the server ends a statement that takes too
+-- long, and the whole session when its client stands still, so that a frozen leader holds on
+-- to its rows, and to its lease, for a bounded time.
+SELECT pg_catalog.set_config('statement_timeout', %(limit)s::pg_catalog.text, true),
+       pg_catalog.set_config('idle_in_transaction_session_timeout',
+                             %(limit)s::pg_catalog.text, true);
+
+-- name: due
+-- Locks the due schedules that no other transaction holds, the longest due first. The store
+-- clock comes with each row: it alone decides what is due. A row that another ticker has
+-- advanced meanwhile is looked at again, and left.
+-- Carried by schedules_due, in its order, without a sort.
+SELECT pg_catalog.statement_timestamp(),
+       s.name, s.spec, s.queue, s.priority, s.expires, s.max_attempts, s.catch_up,
+       s.starts_at, s.next_fire_at, s.last_fire_at, s.paused, s.skipped, s.quarantine,
+       s.payload IS NOT NULL
+FROM {schema}.schedules AS s
+WHERE NOT s.paused AND s.quarantine IS NULL
+  AND s.next_fire_at <= pg_catalog.statement_timestamp()
+ORDER BY s.next_fire_at
+LIMIT %(rows)s::bigint
+FOR UPDATE SKIP LOCKED;
+
+-- name: missing
+-- As due, for schedules without a next boundary: no clock ever reaches them.
+-- Carried by schedules_due, which holds NULLs as well.
+SELECT pg_catalog.statement_timestamp(),
+       s.name, s.spec, s.queue, s.priority, s.expires, s.max_attempts, s.catch_up,
+       s.starts_at, s.next_fire_at, s.last_fire_at, s.paused, s.skipped, s.quarantine,
+       s.payload IS NOT NULL
+FROM {schema}.schedules AS s
+WHERE NOT s.paused AND s.quarantine IS NULL
+  AND s.next_fire_at IS NULL
+LIMIT %(rows)s::bigint
+FOR UPDATE SKIP LOCKED;
+
+-- name: beyond
+-- As missing, for a next boundary that is infinite or lies after the year 9999.
+-- Carried by schedules_due.
+SELECT pg_catalog.statement_timestamp(),
+       s.name, s.spec, s.queue, s.priority, s.expires, s.max_attempts, s.catch_up,
+       s.starts_at, s.next_fire_at, s.last_fire_at, s.paused, s.skipped, s.quarantine,
+       s.payload IS NOT NULL
+FROM {schema}.schedules AS s
+WHERE NOT s.paused AND s.quarantine IS NULL
+  AND s.next_fire_at >= '9999-12-31 23:59:59.999999+00'::timestamp with time zone
+LIMIT %(rows)s::bigint
+FOR UPDATE SKIP LOCKED;
+
+-- name: fire
+-- Stores one job for each boundary, in the order of the arrays, with the schedule's stamps;
+-- queue and payload come from the row, which this transaction has locked.
+-- Carried by schedules_pkey.
+INSERT INTO {schema}.jobs (
+    queue, payload, priority, run_at, expires_at, max_attempts,
+    visibility_timeout, base_backoff, schedule, scheduled_for, enqueued_at
+)
+SELECT
+    s.queue, s.payload, s.priority, pg_catalog.statement_timestamp(),
+    pg_catalog.statement_timestamp() + pg_catalog.make_interval(secs => s.expires),
+    coalesce(s.max_attempts, %(max_attempts)s::integer),
+    %(visibility_timeout)s::pg_catalog.float8, %(base_backoff)s::pg_catalog.float8,
+    s.name, fire.boundary, pg_catalog.statement_timestamp()
+FROM ROWS FROM (
+    pg_catalog.unnest(%(schedules)s::pg_catalog.text[]),
+    pg_catalog.unnest(%(boundaries)s::timestamp with time zone[])
+) WITH ORDINALITY AS fire (schedule, boundary, position)
+JOIN {schema}.schedules AS s ON s.name = fire.schedule
+ORDER BY fire.position;
+
+-- name: advance
+-- Moves each schedule to its next boundary.
+-- Carried by schedules_pkey.
+UPDATE {schema}.schedules AS s
+SET next_fire_at = moved.next_fire_at,
+    last_fire_at = moved.last_fire_at,
+    skipped = moved.skipped,
+    updated_at = pg_catalog.statement_timestamp()
+FROM ROWS FROM (
+    pg_catalog.unnest(%(schedules)s::pg_catalog.text[]),
+    pg_catalog.unnest(%(next_fire_ats)s::timestamp with time zone[]),
+    pg_catalog.unnest(%(last_fire_ats)s::timestamp with time zone[]),
+    pg_catalog.unnest(%(skipped)s::bigint[])
+) AS moved (name, next_fire_at, last_fire_at, skipped)
+WHERE s.name = moved.name;
+
+-- name: quarantine
+-- Sets schedules aside, with the reason, until they are registered again.
+-- Carried by schedules_pkey.
+UPDATE {schema}.schedules AS s
+SET quarantine = bad.reason,
+    updated_at = pg_catalog.statement_timestamp()
+FROM ROWS FROM (
+    pg_catalog.unnest(%(schedules)s::pg_catalog.text[]),
+    pg_catalog.unnest(%(reasons)s::pg_catalog.text[])
+) AS bad (name, reason)
+WHERE s.name = bad.name;
+
+-- name: wake
+-- One wake for each queue; heard after the commit, gone with a rollback.
+SELECT pg_catalog.pg_notify(%(channel)s::pg_catalog.text, fired.queue)::pg_catalog.text
+FROM pg_catalog.unnest(%(queues)s::pg_catalog.text[]) AS fired (queue);
