@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import psycopg
+
 from alkstore._typing import Unpack
-from alkstore_postgres.database.connecting import connector
 from alkstore_postgres.database.errors import translated
 from alkstore_postgres.schema.migrator import Migrator
 from alkstore_postgres.settings import DEFAULT_SCHEMA, OpenOptions, check_conninfo, check_schema
@@ -47,6 +48,6 @@ def migrate(conninfo: str, schema: str = DEFAULT_SCHEMA) -> list[str]:
         SchemaError: As `open`.
     """
     checked = check_schema(schema)
-    connect = connector(check_conninfo(conninfo))
-    with translated(), connect() as connection:
+    where = check_conninfo(conninfo)
+    with translated(), psycopg.connect(where, autocommit=True) as connection:
         return Migrator(connection, checked).migrate()

@@ -9,7 +9,6 @@ from typing import Any
 import psycopg
 
 from alkstore.stop_token import StopToken
-from alkstore_postgres.database.connecting import Connect
 from alkstore_postgres.database.database import Database
 from alkstore_postgres.database.errors import translated
 from alkstore_postgres.database.pools import Pools
@@ -37,13 +36,12 @@ class Parts:
         direct: Opens a connection beside the pool, for the listener.
     """
 
-    def __init__(self, pools: Pools, settings: Settings, direct: Connect) -> None:
+    def __init__(self, pools: Pools, settings: Settings, direct: Callable[[], psycopg.Connection[Any]]) -> None:
         schema, codec = settings.schema, settings.codec
         self._pools = pools
-        self._direct = direct
         self.database = Database(pools, schema, settings.timeout)
         self.hub = WakeHub(direct, schema)
-        self.sender = WakeSender(self.database, schema)
+        self.sender = WakeSender(self.database, schema, self.hub)
         self.leases = Leases(self.database, self.sender.channel)
         self.locks = Locks(self.leases, self.hub)
         settler = Settler(self.database, self.sender)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
@@ -30,7 +30,6 @@ from alkstore.options import (
 from alkstore.stop_token import StopToken
 from alkstore.traits import Delivery, Handler, Listener, LockHandle, Outbox, Queue, Runner
 from alkstore.values import Job, Schedule
-from alkstore_postgres.database.connecting import connector, connector_like
 from alkstore_postgres.database.pools import AnyPool, Pools
 from alkstore_postgres.database.seam import join
 from alkstore_postgres.outbox.outbox import PostgresOutbox
@@ -47,6 +46,7 @@ from alkstore_postgres.settings import (
     resolve_settings,
     split_pool_settings,
 )
+from alkstore_postgres.wakes.connect import connector
 from alkstore_postgres.wakes.listener import listen
 from alkstore_postgres.wakes.notify import notify, notify_tx
 
@@ -94,13 +94,7 @@ class PostgresStore:
         return store
 
     def _build(self, pools: Pools, settings: Settings) -> None:
-        conninfo = settings.listen_conninfo
-        if conninfo is not None:
-            direct = connector(conninfo)
-        elif pools.lent is not None:
-            direct = connector_like(pools.lent)
-        else:
-            direct = connector(pools.conninfo)
+        direct = _direct(pools.lent, settings.listen_conninfo or pools.conninfo)
         self._pools = pools
         self._parts = Parts(pools, settings, direct)
         self._prepare_schema(settings)
@@ -163,13 +157,13 @@ class PostgresStore:
 
     def notify_tx(self, tx: Any, channel: str) -> None:
         """Send a wake that is heard when *tx* commits; see `Store.notify_tx`."""
-        notify_tx(self._parts.sender, tx, channel)
+        notify_tx(self._parts.database.schema, tx, channel)
 
     # Wakes.
 
     def notify(self, channel: str) -> None:
         """Send a wake now."""
-        notify(self._parts.sender, channel)
+        notify(self._parts.database, channel)
 
     def listen(self, *channels: str) -> Listener:
         """Return a listener of *channels*."""
@@ -288,6 +282,25 @@ class PostgresStore:
 
 
 _MOST_THREADS = 1_000
+
+
+def _direct(lent: AnyPool | None, conninfo: str) -> Callable[[], psycopg.Connection[Any]]:
+    """Return what opens the listener's connection: to *conninfo*, or where *lent* goes."""
+    if lent is None or conninfo:
+        return connector(conninfo, {})
+
+    def connect() -> psycopg.Connection[Any]:
+        # Newer pools take functions here, for passwords that change.
+        where: Any = lent.conninfo
+        arguments: Any = lent.kwargs
+        return connector(
+            where() if callable(where) else where,
+            (arguments() if callable(arguments) else arguments) or {},
+            lent.connection_class,
+        )()
+
+    return connect
+
 
 _open_stores: weakref.WeakSet[PostgresStore] = weakref.WeakSet()
 

@@ -1,0 +1,135 @@
+"""Listeners: an application's own ear on some channels."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+
+from alkstore._typing import Self
+from alkstore.errors import InvalidOption
+from alkstore.names import check_name
+from alkstore.options import Seconds, wait_seconds
+from alkstore.stop_token import Parker, StopToken
+from alkstore.values import Wake
+from alkstore_postgres.wakes.hub import WakeHub
+
+
+def listen(hub: WakeHub, channels: Sequence[str]) -> PostgresListener:
+    """Return a listener of *channels*.
+
+    Raises:
+        InvalidName: One breaks the naming rule (`ReservedName` when reserved).
+        InvalidOption: None is given.
+    """
+    names = tuple(dict.fromkeys(check_name(channel, "channel") for channel in channels))
+    if not names:
+        msg = "a listener needs at least one channel, none was given"
+        raise InvalidOption(msg)
+    return PostgresListener(hub, names)
+
+
+class PostgresListener:
+    """Hears the wakes of some channels until it is closed (trait `alkstore.Listener`).
+
+    A wake that nobody waits for is remembered, once for each channel. Several threads may
+    wait; each wake goes to one of them. Everything shared is a dict that is only read and
+    written in single operations, so that neither a signal handler nor a fork can meet a
+    lock that is held.
+
+    Args:
+        hub: Where the wakes come from.
+        channels: The names to listen on, checked.
+    """
+
+    def __init__(self, hub: WakeHub, channels: tuple[str, ...]) -> None:
+        self._hub = hub
+        self._channels = channels
+        self._woken: dict[str, bool] = {}
+        self._parkers: dict[int, Parker] = {}
+        self._closed = False
+        self._attach()
+
+    def wait(self, timeout: Seconds | None = None, stop: StopToken | None = None) -> Wake | None:
+        """Return the next wake; ``None`` when the time is up, on *stop*, or when closed.
+
+        Args:
+            timeout: Seconds or `timedelta`; ``None``: no limit.
+            stop: Ends the wait.
+
+        Raises:
+            InvalidOption: *timeout* is not a duration.
+        """
+        limit = wait_seconds(timeout)
+        deadline = None if limit is None else time.monotonic() + limit
+        if self._pid != os.getpid():
+            self._attach()
+        parker = Parker()
+        self._parkers[id(parker)] = parker
+        if stop is not None:
+            stop.attach(parker)
+        try:
+            while not self._has_ended(stop):
+                name = self._take()
+                if name is not None:
+                    return Wake(name)
+                left = None if deadline is None else deadline - time.monotonic()
+                if left is not None and left <= 0:
+                    return None
+                parker.park(left)
+            return None
+        finally:
+            self._parkers.pop(id(parker), None)
+            if stop is not None:
+                stop.detach(parker)
+
+    def __iter__(self) -> Iterator[Wake]:
+        """Yield wakes until the listener, or its store, is closed."""
+        while (wake := self.wait()) is not None:
+            yield wake
+
+    def close(self) -> None:
+        """Stop hearing; ends the waits of other threads. May be called again."""
+        if not self._closed:
+            self._closed = True
+            for name in self._channels:
+                self._hub.detach(name, self._hear)
+        self._unpark()
+
+    def __enter__(self) -> Self:
+        """Return the listener."""
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close it."""
+        self.close()
+
+    def _attach(self) -> None:
+        self._pid = os.getpid()
+        if not self._closed:
+            for name in self._channels:
+                self._hub.attach(name, self._hear)
+
+    def _has_ended(self, stop: StopToken | None) -> bool:
+        return self._closed or self._hub.closed or (stop is not None and stop.cancelled)
+
+    def _hear(self, name: str) -> None:
+        self._woken[name] = True
+        self._unpark()
+
+    def _unpark(self) -> None:
+        for parker in self._parkers.copy().values():
+            parker.unpark()
+
+    def _take(self) -> str | None:
+        """Take the channel that has waited longest."""
+        for name in self._woken.copy():
+            if self._woken.pop(name, False):
+                return name
+        return None
