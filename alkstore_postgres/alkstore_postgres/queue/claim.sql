@@ -9,15 +9,19 @@
 -- (run_at, id), and the scan stops at the first job that is not due. The two look-ups of
 -- overdue are probes of jobs_claimed and jobs_expiring.
 --
+-- With a %(level)s it only looks at that priority, behind the place (%(after_run_at)s,
+-- %(after_id)s) that an earlier claim has reached: see claim_places.py. Then it sweeps
+-- nothing, and the first row's answers about the next due time mean nothing.
+--
 -- A claim that a crash of the server loses only means that the job is claimed again, so
 -- its commit does not wait for the disk; the ack's does.
 WITH RECURSIVE levels (priority) AS (
-    (
+    SELECT coalesce(%(level)s::smallint, (
         SELECT jobs.priority FROM {schema}.jobs
         WHERE jobs.queue = %(queue)s AND jobs.claimable
         ORDER BY jobs.priority DESC
         LIMIT 1
-    )
+    ))
     UNION ALL
     SELECT (
         SELECT jobs.priority FROM {schema}.jobs
@@ -26,11 +30,11 @@ WITH RECURSIVE levels (priority) AS (
         LIMIT 1
     )
     FROM levels
-    WHERE levels.priority IS NOT NULL
+    WHERE levels.priority IS NOT NULL AND %(level)s::smallint IS NULL
 ),
 overdue (found, relaxed) AS MATERIALIZED (
     SELECT
-        NOT %(swept)s AND (
+        NOT %(swept)s AND %(level)s::smallint IS NULL AND (
             EXISTS (
                 SELECT FROM {schema}.jobs
                 WHERE jobs.queue = %(queue)s AND NOT jobs.claimable
@@ -52,6 +56,10 @@ picked AS MATERIALIZED (
         WHERE jobs.queue = %(queue)s AND jobs.claimable
             AND jobs.priority = levels.priority
             AND jobs.run_at <= pg_catalog.statement_timestamp()
+            AND (jobs.run_at, jobs.id) > (
+                coalesce(%(after_run_at)s::timestamp with time zone, '-infinity'),
+                coalesce(%(after_id)s::bigint, 0)
+            )
             AND (jobs.expires_at IS NULL OR jobs.expires_at > pg_catalog.statement_timestamp())
         ORDER BY jobs.run_at, jobs.id
         LIMIT {limit}
@@ -76,6 +84,9 @@ claimed AS (
 )
 SELECT
     overdue.found,
+    EXTRACT(
+        EPOCH FROM pg_catalog.clock_timestamp() - pg_catalog.statement_timestamp()
+    )::float8,
     CASE WHEN claimed.id IS NULL THEN (
         SELECT EXTRACT(EPOCH FROM min(soon.at) - pg_catalog.statement_timestamp())::float8
         FROM (
@@ -101,7 +112,7 @@ SELECT
     ) END,
     claimed.id, claimed.payload, claimed.attempts, claimed.max_attempts,
     claimed.visibility_timeout, claimed.base_backoff, claimed.enqueued_at,
-    claimed.schedule, claimed.scheduled_for
+    claimed.schedule, claimed.scheduled_for, claimed.priority, claimed.run_at
 FROM overdue
 LEFT JOIN claimed ON true
 ORDER BY claimed.priority DESC, claimed.run_at, claimed.id;

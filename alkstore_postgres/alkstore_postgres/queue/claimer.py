@@ -13,6 +13,7 @@ from alkstore.stop_token import Parker, StopToken
 from alkstore_postgres.database.database import Database
 from alkstore_postgres.database.session import Session
 from alkstore_postgres.database.statements import Statements
+from alkstore_postgres.queue.claim_places import ClaimPlaces, Place
 from alkstore_postgres.queue.handle import ClaimedRow, PostgresJobHandle
 from alkstore_postgres.queue.settler import Settler
 from alkstore_postgres.wakes.hub import WakeHub
@@ -43,11 +44,13 @@ class Claimer:
         self._hub = hub
         self._settler = settler
         self._codec = codec
+        self._places = ClaimPlaces()
         self._sql = Statements(__package__, "claim.sql", database.schema)
 
     def claim(self, queue: str, worker_id: str, limit: int) -> list[PostgresJobHandle]:
         """Claim up to *limit* jobs, without waiting."""
-        return self._claim(queue, worker_id, limit)[0]
+        claim = _Claim(queue, worker_id, limit)
+        return self._claim_behind(claim) or self._look(claim)[0]
 
     def claim_wait(
         self,
@@ -69,62 +72,118 @@ class Claimer:
             stop.attach(parker)
         try:
             while stop is None or not stop.cancelled:
-                handles, due = self._claim(queue, worker_id, limit)
+                handles, nap = self._try(_Claim(queue, worker_id, limit))
                 if handles:
                     return handles
                 left = _POLL if deadline is None else deadline - time.monotonic()
                 if left <= 0:
                     return []
-                nap = _POLL if due is None else max(due, _SHORTEST_SLEEP)
-                parker.park(min(nap, left, _POLL))
+                parker.park(min(nap, left))
             return []
         finally:
             if stop is not None:
                 stop.detach(parker)
             self._hub.detach(queue, wake)
 
-    def _claim(
-        self, queue: str, worker_id: str, limit: int
-    ) -> tuple[list[PostgresJobHandle], float | None]:
-        """Return the claimed handles, and in how many seconds to look again if none."""
-        claim_id = uuid.uuid4()
-        params: dict[str, Any] = {
-            "queue": queue,
-            "worker_id": worker_id,
-            "limit": limit,
-            "claim_id": claim_id,
-            "swept": False,
-        }
-        rows = self._database.fetch_all(self._sql.variant("claim", limit), params)
-        if rows[0][0]:
-            params["swept"] = True
-            rows = self._database.run(lambda session: self._sweep_and_claim(session, params))
-        handles = [
-            PostgresJobHandle(_claimed(row, queue, claim_id), self._settler, self._codec)
-            for row in rows
-            if row[2] is not None
-        ]
-        return handles, rows[0][1]
+    def _try(self, claim: _Claim) -> tuple[list[PostgresJobHandle], float]:
+        """Return what there is to claim, and in how many seconds to try again if nothing."""
+        handles = self._claim_behind(claim)
+        patience = self._places.patience(claim.queue, time.monotonic())
+        if handles or patience > 0:
+            return handles, min(patience, _POLL)
+        handles, due = self._look(claim)
+        return handles, _POLL if due is None else min(max(due, _SHORTEST_SLEEP), _POLL)
 
-    def _sweep_and_claim(self, session: Session, params: dict[str, Any]) -> list[TupleRow]:
+    def _claim_behind(self, claim: _Claim) -> list[PostgresJobHandle]:
+        """Claim behind the remembered place, if there is one."""
+        place = self._places.begin(claim.queue, time.monotonic())
+        if place is None:
+            return []
+        rows = self._database.fetch_all(self._statement(claim), claim.params(place=place))
+        if rows[-1][_ID] is None:
+            return []
+        self._places.reached(claim.queue, _place(rows[-1]))
+        return self._handles(claim, rows)
+
+    def _look(self, claim: _Claim) -> tuple[list[PostgresJobHandle], float | None]:
+        """Claim with a full look; also return in how many seconds more becomes due."""
+        rows = self._database.fetch_all(self._statement(claim), claim.params())
+        if rows[0][_OVERDUE]:
+            rows = self._database.run(lambda session: self._sweep_and_look(session, claim))
+        last = rows[-1]
+        self._places.looked(
+            claim.queue,
+            time.monotonic(),
+            last[_TOOK],
+            None if last[_ID] is None else _place(last),
+            len(rows),
+        )
+        return self._handles(claim, rows), rows[0][_DUE]
+
+    def _sweep_and_look(self, session: Session, claim: _Claim) -> list[TupleRow]:
         """Put lapsed and expired jobs where they belong, then claim, in one transaction."""
-        sweep = {"queue": params["queue"], "batch": _SWEEP_BATCH}
+        sweep = {"queue": claim.queue, "batch": _SWEEP_BATCH}
         while session.fetch_value(self._sql["sweep"], sweep):
             pass
-        return session.fetch_all(self._sql.variant("claim", params["limit"]), params)
+        return session.fetch_all(self._statement(claim), claim.params(swept=True))
+
+    def _statement(self, claim: _Claim) -> bytes:
+        return self._sql.variant("claim", claim.limit)
+
+    def _handles(self, claim: _Claim, rows: list[TupleRow]) -> list[PostgresJobHandle]:
+        return [
+            PostgresJobHandle(_claimed(row, claim), self._settler, self._codec)
+            for row in rows
+            if row[_ID] is not None
+        ]
 
 
-def _claimed(row: TupleRow, queue: str, claim_id: uuid.UUID) -> ClaimedRow:
+class _Claim:
+    """One call: its arguments, and the identity that its claims will have."""
+
+    __slots__ = ("claim_id", "limit", "queue", "worker_id")
+
+    def __init__(self, queue: str, worker_id: str, limit: int) -> None:
+        self.queue = queue
+        self.worker_id = worker_id
+        self.limit = limit
+        self.claim_id = uuid.uuid4()
+
+    def params(self, *, swept: bool = False, place: Place | None = None) -> dict[str, Any]:
+        """Return the parameters of the statement."""
+        return {
+            "queue": self.queue,
+            "worker_id": self.worker_id,
+            "limit": self.limit,
+            "claim_id": self.claim_id,
+            "swept": swept,
+            "level": None if place is None else place.priority,
+            "after_run_at": None if place is None else place.run_at,
+            "after_id": None if place is None else place.id,
+        }
+
+
+# The columns of the claim statement's rows.
+_OVERDUE, _TOOK, _DUE, _ID = range(4)
+_PRIORITY, _RUN_AT = 12, 13
+
+
+def _place(row: TupleRow) -> Place:
+    return Place(row[_PRIORITY], row[_RUN_AT], row[_ID])
+
+
+def _claimed(row: TupleRow, claim: _Claim) -> ClaimedRow:
+    raw, attempt, max_attempts, visibility, backoff, enqueued, schedule, boundary = row[4:12]
     return ClaimedRow(
-        id=row[2],
-        queue=queue,
-        claim_id=claim_id,
-        raw=row[3],
-        attempt=row[4],
-        max_attempts=row[5],
-        visibility_timeout=row[6],
-        base_backoff=row[7],
-        enqueued_at=row[8],
-        schedule=row[9],
-        scheduled_for=row[10],
+        id=row[_ID],
+        queue=claim.queue,
+        claim_id=claim.claim_id,
+        raw=raw,
+        attempt=attempt,
+        max_attempts=max_attempts,
+        visibility_timeout=visibility,
+        base_backoff=backoff,
+        enqueued_at=enqueued,
+        schedule=schedule,
+        scheduled_for=boundary,
     )

@@ -65,7 +65,7 @@ class WakeHub:
 
     Args:
         connect: Makes a connection in autocommit mode
-            (`alkstore_postgres.wakes.connect.connector`).
+            (`alkstore_postgres.database.connecting`).
         schema: The schema's name, unquoted.
         heartbeat: Seconds without a sound after which a probe is sent.
         patience: Seconds that the answer may take.
@@ -222,7 +222,8 @@ class WakeHub:
             return pause
         except (_SilentError, psycopg.Error, OSError) as error:
             # The message of a failed connection names host and user, never a password.
-            self._enter("lost", logging.WARNING, "the listener is not connected: %s", error)
+            reason = str(error).strip().partition("\n")[0]
+            self._enter("lost", logging.WARNING, "the listener is not connected: %s", reason)
         except _ClosingError:
             raise
         except BaseException:  # the thread must live on whatever happens

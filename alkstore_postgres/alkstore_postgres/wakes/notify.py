@@ -5,39 +5,31 @@ from __future__ import annotations
 from typing import Any
 
 from alkstore.names import check_name
-from alkstore_postgres.database.database import Database
+from alkstore_postgres.database.errors import translated
 from alkstore_postgres.database.seam import join
-from alkstore_postgres.database.statements import Statements
-from alkstore_postgres.wakes.channel import wake_channel
+from alkstore_postgres.wakes.sender import WakeSender
 
 
-def notify(database: Database, channel: str) -> None:
+def notify(sender: WakeSender, channel: str) -> None:
     """Send a wake on *channel* now.
 
     Raises:
         InvalidName: *channel* breaks the naming rule (`ReservedName` when reserved).
         DatabaseError: The database failed.
     """
-    name = check_name(channel, "channel")
-    database.execute(statement(database.schema), _params(database.schema, name))
+    sender.send_now(check_name(channel, "channel"))
 
 
-def notify_tx(schema: str, tx: Any, channel: str) -> None:
+def notify_tx(sender: WakeSender, tx: Any, channel: str) -> None:
     """Send a wake on *channel* that is heard when, and only when, *tx* commits.
 
     Raises:
         InvalidName: *channel* breaks the naming rule (`ReservedName` when reserved).
         NoTransaction: *tx* is in autocommit mode outside a transaction.
         TypeError: *tx* is no connection that can be joined.
+        DatabaseError: The database failed.
     """
     name = check_name(channel, "channel")
-    join(tx).execute(statement(schema), _params(schema, name))
-
-
-def statement(schema: str, name: str = "notify") -> bytes:
-    """Return a statement of ``wakes.sql``."""
-    return Statements("alkstore_postgres.wakes", "wakes.sql", schema)[name]
-
-
-def _params(schema: str, name: str) -> dict[str, str]:
-    return {"channel": wake_channel(schema), "name": name}
+    session = join(tx)
+    with translated():
+        sender.send_in(session, name)

@@ -16,9 +16,10 @@ from typing import Final
 from alkstore.errors import AlkstoreError, StoreClosed
 from alkstore.stop_token import Parker
 from alkstore_postgres.database.database import Database
+from alkstore_postgres.database.session import Session
+from alkstore_postgres.database.statements import Statements
 from alkstore_postgres.wakes.channel import wake_channel
 from alkstore_postgres.wakes.hub import WakeHub
-from alkstore_postgres.wakes.notify import statement
 
 WINDOW: Final = 0.2
 """How long a wake may be held back to be merged with others, in seconds."""
@@ -49,7 +50,7 @@ class WakeSender:
     def __init__(self, database: Database, schema: str, hub: WakeHub | None = None) -> None:
         self._database = database
         self._hub = hub
-        self._notify_many = statement(schema, "notify_many")
+        self._sql = Statements(__package__, "wakes.sql", schema)
         self.channel = wake_channel(schema)
         self._closed = False
         self._reset()
@@ -80,6 +81,7 @@ class WakeSender:
     def merged(self, name: str) -> None:
         """Have a wake of *name* sent within `WINDOW`, together with others.
 
+        At once, when nothing was sent for the name lately.
         Best effort: it never raises, and a failure is logged once for an outage.
         """
         self._follow_fork()
@@ -87,8 +89,18 @@ class WakeSender:
             self._hub.wake_here(name)
         if self._closed or name in self._pending:
             return
-        self._pending[name] = True
+        self._pending[name] = at_once = self.inline(name)
         self._ensure_thread()
+        if at_once:
+            self._parker.unpark()
+
+    def send_now(self, name: str) -> None:
+        """Send a wake of *name* and nothing else; raises `DatabaseError`."""
+        self._database.execute(self._sql["notify"], self._wake(name))
+
+    def send_in(self, session: Session, name: str) -> None:
+        """Send a wake of *name* when the transaction of *session* commits."""
+        session.execute(self._sql["notify"], self._wake(name))
 
     def close(self) -> None:
         """Send what is pending, best effort, and end the thread."""
@@ -103,6 +115,9 @@ class WakeSender:
     def after_fork(self) -> None:
         """Forget the thread and what was pending: they are the parent's."""
         self._reset()
+
+    def _wake(self, name: str) -> dict[str, str]:
+        return {"channel": self.channel, "name": name}
 
     def _follow_fork(self) -> None:
         if self._pid != os.getpid():
@@ -158,14 +173,13 @@ class WakeSender:
 
     def _send(self) -> None:
         names = list(self._pending)
-        for name in names:
-            self._pending.pop(name, None)
         with self._lock:
             for name in names:
-                self._spend(name)
+                if not self._pending.pop(name):
+                    self._spend(name)
         params = {"channel": self.channel, "names": names}
         try:
-            self._database.execute(self._notify_many, params)
+            self._database.execute(self._sql["notify_many"], params)
         except StoreClosed:
             return
         except AlkstoreError as error:
