@@ -65,7 +65,7 @@ class WakeHub:
 
     Args:
         connect: Makes a connection in autocommit mode
-            (`alkstore_postgres.database.connecting`).
+            (`alkstore_postgres.wakes.connect`).
         schema: The schema's name, unquoted.
         heartbeat: Seconds without a sound after which a probe is sent.
         patience: Seconds that the answer may take.
