@@ -11,6 +11,8 @@ import time
 from dataclasses import dataclass
 from typing import Any, Final
 
+from psycopg.rows import TupleRow
+
 from alkstore.errors import DatabaseError
 from alkstore_postgres.database.database import Database
 from alkstore_postgres.database.errors import NOTIFY_QUEUE_FULL
@@ -94,6 +96,38 @@ class Leases:
                 row (``55P03``); nothing is known then.
         """
         return self._change("renew", lease, ttl=ttl)
+
+    def renew_and_read(self, session: Session, lease: Lease, ttl: float, query: bytes) -> TupleRow:
+        """Renew *lease* as `renew` does, and read something else in the same round trip.
+
+        Args:
+            session: Outside a transaction.
+            lease: The lease.
+            ttl: How long it holds from now, in seconds.
+            query: A ``SELECT`` without parameters that returns one row.
+
+        Returns:
+            Whether the lease is still this one's, and then the columns of *query*.
+
+        Raises:
+            psycopg.Error: As `renew`, as the driver raises it.
+        """
+        statement = b"WITH renewed AS (%s RETURNING l.token) SELECT %s, other.* FROM (%s) AS other"
+        row = session.fetch_one(
+            statement % (self._sql["renew"], b"EXISTS (SELECT 1 FROM renewed)", query),
+            {**_identity(lease), "ttl": ttl},
+        )
+        assert row is not None  # noqa: S101 - the query returns one row
+        return row
+
+    def seconds_left(self, name: str) -> float | None:
+        """Return for how many seconds the present lease holds unless it is renewed.
+
+        Returns:
+            0 when the lock is free, ``None`` when its end is missing or infinite.
+        """
+        row = self._database.fetch_one(self._sql["seconds_left"], {"name": name})
+        return 0.0 if row is None else row[0]
 
     def release(self, lease: Lease) -> bool:
         """Free *lease* and wake those who wait for it.

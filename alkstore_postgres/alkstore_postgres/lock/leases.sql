@@ -119,3 +119,13 @@ WHERE l.name = %(name)s::pg_catalog.text
   AND pg_catalog.isfinite(l.expires_at)
   AND l.expires_at > pg_catalog.clock_timestamp()
 FOR KEY SHARE SKIP LOCKED;
+
+-- name: seconds_left
+-- For how long the present lease holds unless it is renewed; no row when the lock is free.
+-- Carried by locks_pkey.
+SELECT CASE WHEN pg_catalog.isfinite(l.expires_at)
+            THEN GREATEST(EXTRACT(epoch FROM l.expires_at - pg_catalog.clock_timestamp()), 0)
+                ::pg_catalog.float8
+       END
+FROM {schema}.locks AS l
+WHERE l.name = %(name)s::pg_catalog.text AND l.owner IS NOT NULL;

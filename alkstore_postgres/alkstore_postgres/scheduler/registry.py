@@ -91,6 +91,10 @@ class Registry:
         name = check_name(name, "schedule")
         return self._waking(lambda session: self._run_now(session, name))
 
+    def overdue(self) -> list[str]:
+        """Return the names of schedules that should have fired long ago."""
+        return self.report().late
+
     def report(self) -> ScheduleReport:
         """Return how the schedules stand, for the health call; reads every row."""
         return report(self._database.fetch_all(self._sql["judge"]))

@@ -1,0 +1,123 @@
+"""The attendant: lets a background loop go, whatever its database call is stuck in."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+
+from alkstore.stop_token import Parker, StopToken
+
+logger = logging.getLogger("alkstore.scheduler")
+
+GRACE = 0.09
+"""How long the loop may take to end after the stop before its caller is let go, in seconds."""
+
+_LOOK_EVERY = 1.0
+
+
+class Attendant:
+    """Runs a loop in a thread of its own while the caller's thread attends to it.
+
+    A database call cannot be interrupted from inside. So the caller waits outside: for the
+    end of the loop, for the stop (then it leaves within `GRACE`, and a loop that is stuck in
+    a call ends by itself later), and for a call that lasts too long, whose connection it
+    then cuts.
+
+    Args:
+        limit: How long a database call may last, in seconds.
+    """
+
+    def __init__(self, limit: float) -> None:
+        self._limit = limit
+        self._lock = threading.Lock()
+        self._since: float | None = None
+        self._connection: psycopg.Connection[Any] | None = None
+
+    @contextmanager
+    def call(self) -> Iterator[None]:
+        """Attend to the database call of this block, once `watch` has told its connection."""
+        with self._lock:
+            self._since = time.monotonic()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._since = self._connection = None
+
+    def watch(self, connection: psycopg.Connection[Any]) -> None:
+        """Tell which connection the present call uses."""
+        with self._lock:
+            self._connection = connection
+
+    def run(self, work: Callable[[StopToken], None], stop: StopToken) -> None:
+        """Run *work* in a thread until it ends or *stop* is cancelled; raise what it raises.
+
+        Args:
+            work: The loop; it gets a token of its own, which is cancelled when the caller
+                of this method is stopped or interrupted.
+            stop: Lets the caller go, within `GRACE`.
+        """
+        parker = Parker()
+        own = stop.child()
+        ended: list[BaseException | None] = []
+
+        def body() -> None:
+            try:
+                work(own)
+            except BaseException as error:  # noqa: BLE001 - raised in the caller's thread
+                ended.append(error)
+            else:
+                ended.append(None)
+            finally:
+                parker.unpark()
+
+        stop.attach(parker)
+        try:
+            threading.Thread(target=body, name="alkstore-leader", daemon=True).start()
+            while not ended and not stop.cancelled:
+                parker.park(_LOOK_EVERY)
+                self._look()
+        finally:
+            own.cancel()
+            stop.detach(parker)
+            self._let_go(parker, ended)
+        if ended and ended[0] is not None:
+            raise ended[0]
+
+    @staticmethod
+    def _let_go(parker: Parker, ended: list[BaseException | None]) -> None:
+        """Wait for the end of the loop, but not for long."""
+        deadline = time.monotonic() + GRACE
+        # A wake of the stop may still be remembered: then the first park returns at once.
+        while not ended and parker.park(min(max(deadline - time.monotonic(), 0.0), GRACE)):
+            pass
+        if not ended:
+            logger.warning(
+                "the scheduler is stopped; a database call of it is still under way, and gives "
+                "the lease back when it ends"
+            )
+
+    def _look(self) -> None:
+        with self._lock:
+            connection, since = self._connection, self._since
+            if connection is None or since is None or time.monotonic() - since < self._limit:
+                return
+            self._connection = None
+            _cut(connection)
+        logger.warning("a database call of the scheduler was ended after %g s", self._limit)
+
+
+def _cut(connection: psycopg.Connection[Any]) -> None:
+    """Break the connection under a thread that waits for it: its call then fails."""
+    try:
+        with socket.fromfd(connection.fileno(), socket.AF_INET, socket.SOCK_STREAM) as copy:
+            copy.shutdown(socket.SHUT_RDWR)
+    except (OSError, psycopg.Error):
+        return  # it is broken already

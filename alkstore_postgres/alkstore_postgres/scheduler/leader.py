@@ -1,0 +1,78 @@
+"""The leader loop: exactly one runner fires schedules, and another takes over when it ends."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+
+from alkstore.names import SCHEDULER_LOCK
+from alkstore.stop_token import StopToken
+from alkstore_postgres.database.database import Database
+from alkstore_postgres.lock.leases import Leases
+from alkstore_postgres.scheduler.attendant import Attendant
+from alkstore_postgres.scheduler.term import Term
+from alkstore_postgres.scheduler.tick import Ticker
+from alkstore_postgres.wakes.channel import wake_channel
+from alkstore_postgres.wakes.hub import WakeHub
+
+TTL = 10.0
+"""How long the lease holds without a renewal, in seconds; it is renewed every fifth of it."""
+
+
+class LeaderLoop:
+    """Leads: holds the scheduler's lease, fires what is due, sleeps until the next boundary.
+
+    Args:
+        database: The way to the database.
+        leases: Takes, renews, proves and releases the lease.
+        hub: Tells of changes.
+        ttl: The lease's time to live, in seconds.
+    """
+
+    def __init__(
+        self, database: Database, leases: Leases, hub: WakeHub, *, ttl: float = TTL
+    ) -> None:
+        self._database = database
+        self._leases = leases
+        self._hub = hub
+        self._ttl = ttl
+        self._ticker = Ticker(database, leases, wake_channel(database.schema), ttl)
+
+    def run(self, stop: StopToken, on_good_turn: Callable[[], None] | None = None) -> None:
+        """Lead until *stop* is cancelled; see `Scheduler.run_schedules`.
+
+        Returns within 100 ms of the cancellation, the lease given back unless the
+        database does not answer.
+
+        Args:
+            stop: Ends the loop.
+            on_good_turn: Called, in another thread, after each turn or renewal as the
+                leader that went well.
+
+        Raises:
+            LeadershipLost: Another runner holds the lease, or took it; with the seconds
+                until that lease ends as ``retry_after``.
+            StoreClosed: The store was closed.
+            SchemaError: The schema does not fit.
+        """
+        attendant = Attendant(self._ttl)
+
+        def lead(own: StopToken) -> None:
+            term = Term(
+                database=self._database,
+                leases=self._leases,
+                ticker=self._ticker,
+                attendant=attendant,
+                owner=uuid.uuid4().hex,
+                ttl=self._ttl,
+                stop=own,
+                on_good_turn=on_good_turn,
+            )
+            sink = term.wake
+            self._hub.attach(SCHEDULER_LOCK, sink)
+            try:
+                term.run()
+            finally:
+                self._hub.detach(SCHEDULER_LOCK, sink)
+
+        attendant.run(lead, stop)

@@ -1,0 +1,282 @@
+"""A term: what a leader does from the moment it wants the lease until it has given it back."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from alkstore.errors import (
+    DatabaseError,
+    LeadershipLost,
+    SchemaError,
+    StoreClosed,
+)
+from alkstore.names import SCHEDULER_LOCK
+from alkstore.runners.pause import pause
+from alkstore.stop_token import Parker, StopToken
+from alkstore_postgres.database.database import Database
+from alkstore_postgres.database.session import Session
+from alkstore_postgres.database.statements import Statements
+from alkstore_postgres.lock.leases import Lease, Leases
+from alkstore_postgres.scheduler.attendant import Attendant
+from alkstore_postgres.scheduler.outlook import Outlook
+from alkstore_postgres.scheduler.pacing import Pacing
+from alkstore_postgres.scheduler.tick import LeaseNotProven, Ticker
+
+logger = logging.getLogger("alkstore.scheduler")
+
+_AHEAD = 0.005
+"""A turn begins so many seconds before its boundary, to have renewed the lease by then."""
+
+_AFTER_FIRE = 0.01
+"""Boundaries that follow a tick within so many seconds share the next one."""
+
+_STUCK_FIRST, _STUCK_LONGEST = 0.001, 1.0
+"""How long to wait for rows that are due but that another transaction holds."""
+
+
+class Term:
+    """One run of the leader loop.
+
+    Args:
+        database: The way to the database.
+        leases: Takes, renews and releases the lease.
+        ticker: Fires what is due.
+        attendant: Watches the database calls.
+        owner: The owner token, unique to this run.
+        ttl: The lease's time to live, in seconds; it is renewed five times as often.
+        stop: Ends the term.
+        on_good_turn: Called after each turn, and each renewal in a sleep, that went well.
+    """
+
+    def __init__(
+        self,
+        *,
+        database: Database,
+        leases: Leases,
+        ticker: Ticker,
+        attendant: Attendant,
+        owner: str,
+        ttl: float,
+        stop: StopToken,
+        on_good_turn: Callable[[], None] | None,
+    ) -> None:
+        self._database = database
+        self._leases = leases
+        self._ticker = ticker
+        self._attendant = attendant
+        self._owner = owner
+        self._ttl = ttl
+        self._renew_every = ttl / 5
+        self._stop = stop
+        self._on_good_turn = on_good_turn
+        self._outlook_sql = Statements(__package__, "outlook.sql", database.schema)["outlook"]
+        self._pacing = Pacing()
+        self._failures = 0
+        self._stuck = 0
+        self._renewed_at = 0.0
+        self._ticks_fail_since: float | None = None
+        self._naps = Parker()
+        self._bell = Parker()
+
+    def wake(self, _name: str) -> None:
+        """End the present sleep: something has changed. Never blocks."""
+        self._bell.unpark()
+
+    def run(self) -> None:
+        """Take the lease and lead until the stop.
+
+        Raises:
+            LeadershipLost: Another holds the lease, or took it.
+            StoreClosed: The store was closed.
+            SchemaError: The schema does not fit.
+        """
+        for parker in (self._naps, self._bell):
+            self._stop.attach(parker)
+        try:
+            lease = self._acquire()
+            if lease is not None:
+                self._lead(lease)
+        finally:
+            for parker in (self._naps, self._bell):
+                self._stop.detach(parker)
+
+    def _acquire(self) -> Lease | None:
+        """Return the lease, or ``None`` when the stop came first."""
+        while not self._stop.cancelled:
+            try:
+                with self._attendant.call():
+                    answer = self._leases.acquire(SCHEDULER_LOCK, self._owner, self._ttl)
+            except DatabaseError as error:
+                self._note(error, "the scheduler's lease could not be asked for")
+                continue
+            if isinstance(answer, Lease):
+                self._failures = 0
+                logger.info("leading: lease %d is held by %s", answer.token, self._owner)
+                return answer
+            raise LeadershipLost("another scheduler leads", retry_after=answer)
+        return None
+
+    def _lead(self, lease: Lease) -> None:
+        try:
+            while not self._stop.cancelled:
+                try:
+                    outlook = self._turn(lease)
+                    if outlook is not None:
+                        self._good_turn()
+                        self._sleep(lease, outlook)
+                except (LeadershipLost, StoreClosed, SchemaError):
+                    raise
+                except Exception as error:  # noqa: BLE001 - the loop outlives whatever it meets
+                    self._note(error, "a turn of the scheduler failed")
+                    self._step_down_when_useless()
+        finally:
+            self._release(lease)
+
+    def _turn(self, lease: Lease) -> Outlook | None:
+        """Renew the lease and fire what is due; return what comes next."""
+        debt = self._pacing.take()
+        if debt:
+            self._nap(debt)
+        outlook = self._renew(lease)
+        if outlook is None:
+            raise LeadershipLost(
+                "the scheduler's lease is not held any more", retry_after=self._seconds_left()
+            )
+        if not outlook.pending:
+            left = outlook.seconds_left()
+            if left is None or left > 2 * _AHEAD:
+                return outlook
+            self._nap(left)
+        if self._stop.cancelled:
+            return None
+        try:
+            outlook, progress = self._tick(lease, outlook)
+        except LeaseNotProven:
+            return None  # the renewal at the top of the next turn tells whose it is
+        except Exception:
+            self._ticks_fail_since = self._ticks_fail_since or time.monotonic()
+            raise
+        self._ticks_fail_since = None
+        if progress:
+            self._pacing.give_back()
+        self._stuck = 0 if progress or not outlook.pending else self._stuck + 1
+        return outlook
+
+    def _tick(self, lease: Lease, outlook: Outlook) -> tuple[Outlook, bool]:
+        progress = False
+        while True:
+            with self._attendant.call():
+                done = self._ticker.slice(
+                    lease, damaged=outlook.damaged, watch=self._attendant.watch
+                )
+            progress = progress or done.progress
+            outlook = done.outlook
+            if not done.left or self._stop.cancelled:
+                return outlook, progress
+            if time.monotonic() - self._renewed_at >= self._renew_every:
+                renewed = self._renew(lease)
+                if renewed is None:
+                    return outlook, progress  # told at the top of the next turn
+                outlook = renewed
+                self._good_turn()
+
+    def _sleep(self, lease: Lease, outlook: Outlook) -> None:
+        """Sleep until the next boundary, a wake or the stop, renewing the lease meanwhile."""
+        while not self._stop.cancelled:
+            left = self._until_turn(outlook)
+            to_renewal = max(self._renewed_at + self._renew_every - time.monotonic(), 0.0)
+            # Whatever the clock says, a renewal is never further away than this.
+            to_renewal = min(to_renewal, self._renew_every)
+            span = to_renewal if left is None else min(left, to_renewal)
+            if span > 0 and self._bell.park(span):
+                return
+            self._pacing.slept(max(span, 0.0))
+            if left is not None and left <= to_renewal:
+                return
+            renewed = self._renew(lease)
+            if renewed is None or renewed.pending:
+                return  # acted on at the top of the next turn
+            outlook = renewed
+            self._good_turn()
+
+    def _until_turn(self, outlook: Outlook) -> float | None:
+        """Return how many seconds from now the next turn begins, ``None``: nothing to wait for."""
+        left = outlook.seconds_left()
+        if left is not None:
+            left = max(left - _AHEAD, _AFTER_FIRE if self._stuck == 0 else 0.0)
+        if outlook.pending:
+            wait = _AFTER_FIRE
+            if self._stuck:
+                wait = min(_STUCK_FIRST * 4.0 ** min(self._stuck - 1, 10), _STUCK_LONGEST)
+            left = wait if left is None else min(left, wait)
+        return left
+
+    def _renew(self, lease: Lease) -> Outlook | None:
+        """Renew the lease and see what comes next; ``None``: it is not this one's any more."""
+        asked_at = time.monotonic()
+        try:
+            with self._attendant.call(), self._database.connection() as connection:
+                self._attendant.watch(connection)
+                renewed, *columns = self._leases.renew_and_read(
+                    Session(connection), lease, self._ttl, self._outlook_sql
+                )
+        except BaseException:
+            # The database is away: that is no reason to step down.
+            self._ticks_fail_since = None
+            raise
+        if not renewed:
+            return None
+        self._renewed_at = asked_at
+        return Outlook.read(columns, asked_at)
+
+    def _seconds_left(self) -> float | None:
+        try:
+            return self._leases.seconds_left(SCHEDULER_LOCK)
+        except DatabaseError:
+            return None
+
+    def _good_turn(self) -> None:
+        if self._on_good_turn is not None:
+            self._on_good_turn()
+        if self._failures:
+            logger.info("the scheduler goes on after %d failures", self._failures)
+            self._failures = 0
+
+    def _note(self, error: Exception, what: str) -> None:
+        """Log a failure, more and more rarely, and rest."""
+        self._failures += 1
+        if self._failures & (self._failures - 1) == 0:
+            expected = isinstance(error, DatabaseError)
+            logger.warning(
+                "%s (%d in a row), trying again: %s: %s",
+                what,
+                self._failures,
+                type(error).__name__,
+                error,
+                exc_info=None if expected else error,
+            )
+        self._nap(pause(self._failures))
+
+    def _step_down_when_useless(self) -> None:
+        """Let another process try when the lease is held but no tick succeeds."""
+        since = self._ticks_fail_since
+        if since is None or time.monotonic() - since < 2 * self._ttl:
+            return
+        raise LeadershipLost("stepped down: ticks keep failing", retry_after=self._ttl)
+
+    def _nap(self, seconds: float) -> None:
+        """Sleep; only the stop ends it early."""
+        if seconds > 0 and not self._naps.park(seconds):
+            self._pacing.slept(seconds)
+
+    def _release(self, lease: Lease) -> None:
+        """Give the lease back, as well as it goes; of another's lease nothing changes."""
+        try:
+            with self._attendant.call():
+                released = self._leases.release(lease)
+        except (DatabaseError, SchemaError, StoreClosed) as error:
+            logger.warning("the scheduler's lease was not given back, it will lapse: %s", error)
+        else:
+            logger.info("lease %d %s", lease.token, "given back" if released else "was lost")
