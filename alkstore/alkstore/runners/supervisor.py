@@ -26,6 +26,9 @@ AFTER_GRACE = 1.0
 LONG_OUTAGE = 30.0
 """A runner that has been backing off for so many seconds is not healthy."""
 
+_TRIES_AT_THE_END = 10
+"""So often a body that fails to wind up is started again after the stop."""
+
 
 class Supervisor:
     """A `Runner` whose work is done by the bodies that a subclass spawns.
@@ -188,7 +191,8 @@ class Supervisor:
             return True
         deadline = None if limit is None else time.monotonic() + limit
         while True:
-            alive = [thread for thread in tuple(self._threads) if thread.is_alive()]
+            with self._lock:  # a thread that is being started counts
+                alive = [thread for thread in self._threads if thread.is_alive()]
             if not alive:
                 return True
             if threading.current_thread() in alive:
@@ -210,6 +214,7 @@ class Supervisor:
     # -- the machine
 
     def _supervise(self, part: str, body: Callable[[], None]) -> None:
+        tries_at_the_end = 0
         while True:
             done = False
             failures = 1
@@ -223,8 +228,10 @@ class Supervisor:
                 failures = self._status.failed(part, error)
             if self.inherited:
                 return  # a handler forked, and its child came back here
-            if self._token.cancelled and (done or self._time_left() < -AFTER_GRACE):
-                return
+            if self._token.cancelled:
+                tries_at_the_end += 1
+                if done or tries_at_the_end == _TRIES_AT_THE_END:
+                    return
             self._rest(failures)
 
     def _rest(self, failures: int) -> None:

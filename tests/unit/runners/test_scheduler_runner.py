@@ -1,0 +1,129 @@
+"""The scheduler's runner: it leads, or stands by and takes over."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from alkstore.errors import DatabaseError, LeadershipLost
+from alkstore.runners import SchedulerRunner
+from alkstore.stop_token import StopToken
+from tests.support.waiting import wait_until
+
+
+class Lease:
+    """A lease in memory: who leads, and the wake of its release."""
+
+    def __init__(self) -> None:
+        self.taken = threading.Lock()
+        self.released = threading.Event()
+        self.waits: list[float | None] = []
+        self.errors: list[BaseException] = []
+
+    def lead(self, stop: StopToken, good: Callable[[], None]) -> None:
+        """Lead until *stop*."""
+        if self.errors:
+            raise self.errors.pop(0)
+        if not self.taken.acquire(blocking=False):
+            raise LeadershipLost("another leads", retry_after=10.0)
+        try:
+            good()
+            stop.wait()
+        finally:
+            self.taken.release()
+
+    def standby(self, seconds: float | None, stop: StopToken) -> None:
+        """Wait for the wake."""
+        self.waits.append(seconds)
+        deadline = time.monotonic() + (seconds or 0.0)
+        while not stop.cancelled and not self.released.is_set():
+            if time.monotonic() > deadline:
+                return
+            time.sleep(0.002)
+        self.released.clear()
+
+
+@pytest.fixture
+def lease() -> Lease:
+    """Return a free lease."""
+    return Lease()
+
+
+@pytest.fixture
+def runner(lease: Lease) -> Iterator[SchedulerRunner]:
+    """Return a runner over the lease, stopped in the end."""
+    one = SchedulerRunner(lease.lead, lease.standby)
+    yield one
+    assert one.stop(5)
+
+
+def test_it_leads_when_nobody_does(runner: SchedulerRunner, lease: Lease) -> None:
+    runner.start()
+    wait_until(lambda: runner.state == "leading")
+    assert lease.taken.locked()
+    assert runner.health().healthy
+    assert runner.stop(1)
+    assert not lease.taken.locked()
+
+
+def test_it_stands_by_and_takes_over_at_the_release(runner: SchedulerRunner, lease: Lease) -> None:
+    lease.taken.acquire()
+    runner.start()
+    wait_until(lambda: runner.state == "standby")
+    assert runner.health().healthy
+    assert runner.last_error is None
+    lease.taken.release()
+    lease.released.set()
+    wait_until(lambda: runner.state == "leading")
+
+
+def test_without_a_wake_it_tries_again_when_the_lease_ends(
+    runner: SchedulerRunner, lease: Lease
+) -> None:
+    """Field case B116: a little later, and not all standbys at once."""
+    lease.taken.acquire()
+    runner.start()
+    wait_until(lambda: bool(lease.waits))
+    assert lease.waits[0] is not None
+    assert 10.0 <= lease.waits[0] <= 10.25
+    lease.taken.release()
+
+
+def test_other_errors_make_it_back_off_and_go_on(runner: SchedulerRunner, lease: Lease) -> None:
+    """Field case B03: an error never means leadership."""
+    gone = DatabaseError("away", retryable=True)
+    lease.errors = [gone, KeyError("bug"), SystemExit(1), gone]
+    runner.start()
+    wait_until(lambda: runner.state == "backing-off")
+    wait_until(lambda: runner.state == "leading")
+    assert runner.last_error is gone
+
+
+def test_its_health_names_schedules_that_should_have_fired(lease: Lease) -> None:
+    """Field case B123."""
+    late = ["nightly"]
+    runner = SchedulerRunner(lease.lead, lease.standby, lambda: late).start()
+    try:
+        wait_until(lambda: runner.state == "leading")
+        health = runner.health()
+        assert not health.healthy
+        assert health.details["late"] == ["nightly"]
+        late.clear()
+        assert runner.health().healthy
+    finally:
+        assert runner.stop(5)
+
+
+def test_its_health_survives_a_database_that_is_away(lease: Lease) -> None:
+    def overdue() -> list[str]:
+        raise DatabaseError("away", retryable=True)
+
+    runner = SchedulerRunner(lease.lead, lease.standby, overdue).start()
+    try:
+        wait_until(lambda: runner.state == "leading")
+        assert runner.health().healthy
+    finally:
+        assert runner.stop(5)
