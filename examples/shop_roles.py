@@ -42,20 +42,14 @@ def web(store: PostgresStore, url: str, stop: StopToken) -> None:
     with psycopg.connect(url) as connection:
         while not stop.wait(0.15):
             number += 1
-            try:
-                # One transaction for the order, the invoice job and the mail: all or none.
-                with connection.transaction():
-                    order_id = _insert_order(connection, ITEMS[number % len(ITEMS)])
-                    store.enqueue_tx(connection, "invoices", {"order": order_id})
-                    store.outbox_enqueue_tx(connection, "mails", {"order": order_id})
-                    if number % 10 == 0:
-                        raise CardDeclined
-            except CardDeclined:
-                say(f"order {order_id} rolled back, its job and its mail with it")
-
-
-class CardDeclined(Exception):
-    """The customer could not pay: the transaction rolls back."""
+            # One transaction for the order, the invoice job and the mail: all or none.
+            with connection.transaction() as transaction:
+                order_id = _insert_order(connection, ITEMS[number % len(ITEMS)])
+                store.enqueue_tx(connection, "invoices", {"order": order_id})
+                store.outbox_enqueue_tx(connection, "mails", {"order": order_id})
+                if number % 10 == 0:
+                    say(f"order {order_id} is rolled back, its job and its mail with it")
+                    raise psycopg.Rollback(transaction)
 
 
 def _insert_order(connection: psycopg.Connection[Any], item: str) -> int:

@@ -14,6 +14,7 @@ from alkstore_postgres.database.errors import translated
 from alkstore_postgres.database.pools import Pools
 from alkstore_postgres.lock.leases import Leases
 from alkstore_postgres.lock.locks import Locks
+from alkstore_postgres.queue.claim_places import ClaimPlaces
 from alkstore_postgres.queue.claimer import Claimer
 from alkstore_postgres.queue.dead_letters import DeadLetters
 from alkstore_postgres.queue.inspector import Inspector
@@ -44,10 +45,13 @@ class Parts:
         self.sender = WakeSender(self.database, schema, self.hub)
         self.leases = Leases(self.database, self.sender.channel)
         self.locks = Locks(self.leases, self.hub)
-        settler = Settler(self.database, self.sender)
+        places = ClaimPlaces()
+        settler = Settler(self.database, self.sender, places)
         self.queues = QueueParts(
-            producer=Producer(self.database, self.sender, codec, settings.max_payload_bytes),
-            claimer=Claimer(self.database, self.hub, settler, codec),
+            producer=Producer(
+                self.database, self.sender, codec, settings.max_payload_bytes, places
+            ),
+            claimer=Claimer(self.database, self.hub, settler, codec, places),
             settler=settler,
             inspector=Inspector(self.database, codec),
             dead_letters=DeadLetters(self.database, codec),

@@ -11,7 +11,6 @@ from types import TracebackType
 from typing import Any
 
 import psycopg
-from psycopg_pool import ConnectionPool
 
 from alkstore._typing import Self, Unpack
 from alkstore.names import check_name, outbox_queue
@@ -30,7 +29,7 @@ from alkstore.options import (
 from alkstore.stop_token import StopToken
 from alkstore.traits import Delivery, Handler, Listener, LockHandle, Outbox, Queue, Runner
 from alkstore.values import Job, Schedule
-from alkstore_postgres.database.pools import AnyPool, Pools
+from alkstore_postgres.database.pools import AnyPool, Pools, check_pool
 from alkstore_postgres.database.seam import join
 from alkstore_postgres.outbox.outbox import PostgresOutbox
 from alkstore_postgres.parts import Parts
@@ -72,10 +71,7 @@ class PostgresStore:
     def __init__(
         self, pool: AnyPool, schema: str = DEFAULT_SCHEMA, **options: Unpack[StoreOptions]
     ) -> None:
-        if not isinstance(pool, ConnectionPool):
-            msg = f"a psycopg_pool.ConnectionPool is needed, not a {type(pool).__name__}"
-            raise TypeError(msg)
-        self._build(Pools(pool, "", {}), resolve_settings(schema, options))
+        self._build(Pools(check_pool(pool), "", {}), resolve_settings(schema, options))
 
     @classmethod
     def _open(cls, conninfo: str, schema: str, options: OpenOptions) -> PostgresStore:
@@ -157,13 +153,13 @@ class PostgresStore:
 
     def notify_tx(self, tx: Any, channel: str) -> None:
         """Send a wake that is heard when *tx* commits; see `Store.notify_tx`."""
-        notify_tx(self._parts.database.schema, tx, channel)
+        notify_tx(self._parts.sender, tx, channel)
 
     # Wakes.
 
     def notify(self, channel: str) -> None:
         """Send a wake now."""
-        notify(self._parts.database, channel)
+        notify(self._parts.sender, channel)
 
     def listen(self, *channels: str) -> Listener:
         """Return a listener of *channels*."""

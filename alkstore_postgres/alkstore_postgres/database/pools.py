@@ -101,6 +101,18 @@ class Pools:
         )
 
 
+def check_pool(pool: object) -> AnyPool:
+    """Return *pool* when it is a psycopg `ConnectionPool`.
+
+    Raises:
+        TypeError: It is something else, an asynchronous pool for one.
+    """
+    if not isinstance(pool, ConnectionPool):
+        msg = f"a psycopg_pool.ConnectionPool is needed, not a {type(pool).__name__}"
+        raise TypeError(msg)
+    return pool
+
+
 def is_dead(connection: psycopg.Connection[Any]) -> bool:
     """Return whether an idle connection is known to be broken, without a round trip.
 

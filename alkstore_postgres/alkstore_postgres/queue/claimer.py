@@ -35,16 +35,22 @@ class Claimer:
         hub: Where wakes are heard.
         settler: Settles the claims that are handed out.
         codec: Decodes payloads.
+        places: Where claims may begin while full looks are slow.
     """
 
     def __init__(
-        self, database: Database, hub: WakeHub, settler: Settler, codec: Codec
+        self,
+        database: Database,
+        hub: WakeHub,
+        settler: Settler,
+        codec: Codec,
+        places: ClaimPlaces,
     ) -> None:
         self._database = database
         self._hub = hub
         self._settler = settler
         self._codec = codec
-        self._places = ClaimPlaces()
+        self._places = places
         self._sql = Statements(__package__, "claim.sql", database.schema)
 
     def claim(self, queue: str, worker_id: str, limit: int) -> list[PostgresJobHandle]:

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from alkstore._typing import override
 from alkstore.backoff import retry_delay
 from alkstore.codec import Codec, decode_payload
 from alkstore.error_text import error_text
@@ -153,6 +154,7 @@ class PostgresJobHandle:
     def _settle(self, held: bool) -> bool:  # noqa: FBT001 - the statement's answer
         return self.learn(held=held, settled=True)
 
+    @override
     def __repr__(self) -> str:
         """Show which claim this is, without the payload."""
         return (

@@ -13,6 +13,7 @@ from alkstore_postgres.database.database import Database
 from alkstore_postgres.database.errors import NOTIFY_QUEUE_FULL, translated
 from alkstore_postgres.database.session import Session
 from alkstore_postgres.database.statements import Statements
+from alkstore_postgres.queue.claim_places import ClaimPlaces
 from alkstore_postgres.wakes.sender import WakeSender
 
 _ROWS_A_STATEMENT = 5_000
@@ -26,15 +27,22 @@ class Producer:
         wakes: Sends and merges the wakes.
         codec: Encodes payloads.
         max_payload_bytes: The largest encoded payload.
+        places: Told of jobs that belong before them.
     """
 
     def __init__(
-        self, database: Database, wakes: WakeSender, codec: Codec, max_payload_bytes: int
+        self,
+        database: Database,
+        wakes: WakeSender,
+        codec: Codec,
+        max_payload_bytes: int,
+        places: ClaimPlaces,
     ) -> None:
         self._database = database
         self._wakes = wakes
         self._codec = codec
         self._max_payload_bytes = max_payload_bytes
+        self._places = places
         self._sql = Statements(__package__, "enqueue.sql", database.schema)
 
     def encode(self, payload: Any) -> bytes:
@@ -54,6 +62,7 @@ class Producer:
             # wake is only a hint, so the job is stored without one.
             params["wake"] = False
             job_id = self._database.fetch_value(self._sql["enqueue"], params)
+        self._stored(queue, options)
         if not inline:
             self._wakes.merged(queue)
         return job_id
@@ -72,6 +81,7 @@ class Producer:
             return ids
 
         ids = self._database.run(insert)
+        self._stored(queue, options)
         self._wakes.merged(queue)
         return ids
 
@@ -85,6 +95,10 @@ class Producer:
     def wake(self, queue: str) -> None:
         """Tell that jobs of *queue* became claimable, merged in time."""
         self._wakes.merged(queue)
+
+    def _stored(self, queue: str, options: Enqueue) -> None:
+        early = options.run_at is not None
+        self._places.stored(queue, options.priority, early=early)
 
     def _params(self, queue: str, options: Enqueue) -> dict[str, Any]:
         return {

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from alkstore._typing import Unpack
+from alkstore._typing import Unpack, override
 from alkstore.errors import InvalidOption
 from alkstore.names import check_name
 from alkstore.options import (
@@ -139,10 +139,7 @@ class PostgresQueue:
     def dead(self, limit: int = 100, after: DeadJob | None = None) -> list[DeadJob]:
         """Return dead letters, the latest first; see `Queue.dead`."""
         limit = positive_int(limit, "limit", most=MAX_BATCH)
-        if after is not None and not isinstance(after, DeadJob):
-            msg = f"after must be the last DeadJob of the page before, not {type(after).__name__}"
-            raise InvalidOption(msg)
-        return self._parts.dead_letters.page(self._name, limit, after)
+        return self._parts.dead_letters.page(self._name, limit, _check_after(after))
 
     def requeue(self, ids: Sequence[int]) -> int:
         """Make dead letters of this queue live again; see `Queue.requeue`."""
@@ -168,9 +165,17 @@ class PostgresQueue:
             own.append(handle)
         return own
 
+    @override
     def __repr__(self) -> str:
         """Show which queue this is."""
         return f"<{type(self).__name__} {self._name!r}>"
+
+
+def _check_after(after: object) -> DeadJob | None:
+    if after is not None and not isinstance(after, DeadJob):
+        msg = f"after must be the last DeadJob of the page before, not a {type(after).__name__}"
+        raise InvalidOption(msg)
+    return after
 
 
 def check_id(job_id: object) -> int:

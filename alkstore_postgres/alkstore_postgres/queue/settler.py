@@ -8,6 +8,7 @@ from uuid import UUID
 
 from alkstore_postgres.database.database import Database
 from alkstore_postgres.database.statements import Statements
+from alkstore_postgres.queue.claim_places import ClaimPlaces
 from alkstore_postgres.wakes.sender import WakeSender
 
 
@@ -21,11 +22,13 @@ class Settler:
     Args:
         database: The way to the database.
         wakes: Sends and merges the wakes.
+        places: Told of jobs that go back before them.
     """
 
-    def __init__(self, database: Database, wakes: WakeSender) -> None:
+    def __init__(self, database: Database, wakes: WakeSender, places: ClaimPlaces) -> None:
         self._database = database
         self._wakes = wakes
+        self._places = places
         self._sql = Statements(__package__, "settle.sql", database.schema)
 
     def ack(self, claim: Claim) -> bool:
@@ -72,8 +75,10 @@ class Settler:
         done = self._touch(
             statement, claim, wake=inline, channel=self._wakes.channel, **params
         )
-        if done and not inline:
-            self._wakes.merged(queue)
+        if done:
+            self._places.forget(queue)
+            if not inline:
+                self._wakes.merged(queue)
         return done
 
     def _touch_many(self, statement: str, claims: Sequence[Claim]) -> set[Claim]:
