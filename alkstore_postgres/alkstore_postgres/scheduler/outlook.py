@@ -18,22 +18,27 @@ class Outlook:
         due: Whether a boundary is due.
         damaged: Whether a schedule's next boundary is missing or beyond any calendar.
         asked_at: The monotonic time just before the question was sent.
-        wait: Seconds from then until the soonest boundary that is not due, or ``None``.
+        now: The store clock then, in microseconds.
+        soonest: The soonest boundary that is not due, in microseconds, or ``None``.
     """
 
     due: bool
     damaged: bool
     asked_at: float
-    wait: float | None
+    now: int
+    soonest: int | None
 
     @classmethod
     def read(cls, columns: Sequence[Any], asked_at: float) -> Outlook:
         """Return the outlook of a row of the statement ``outlook``."""
         now, soonest, due, damaged = columns
-        wait = None
-        if is_sound(soonest):
-            wait = (to_micros(soonest) - to_micros(now)) / MICROS_PER_SECOND
-        return cls(due, damaged, asked_at, wait)
+        return cls(
+            due,
+            damaged,
+            asked_at,
+            to_micros(now),
+            to_micros(soonest) if is_sound(soonest) else None,
+        )
 
     @property
     def pending(self) -> bool:
@@ -47,6 +52,7 @@ class Outlook:
         short, never long. A tick that comes too early finds nothing; the store clock alone
         decides.
         """
-        if self.wait is None:
+        if self.soonest is None:
             return None
-        return self.wait - (time.monotonic() - self.asked_at)
+        wait = (self.soonest - self.now) / MICROS_PER_SECOND
+        return wait - (time.monotonic() - self.asked_at)

@@ -20,6 +20,7 @@ from alkstore_postgres.database.session import Session
 from alkstore_postgres.database.statements import Statements
 from alkstore_postgres.lock.leases import Lease, Leases
 from alkstore_postgres.scheduler.attendant import Attendant
+from alkstore_postgres.scheduler.instants import MICROS_PER_SECOND
 from alkstore_postgres.scheduler.outlook import Outlook
 from alkstore_postgres.scheduler.pacing import Pacing
 from alkstore_postgres.scheduler.tick import LeaseNotProven, Ticker
@@ -75,6 +76,7 @@ class Term:
         self._pacing = Pacing()
         self._failures = 0
         self._stuck = 0
+        self._fired = False
         self._renewed_at = 0.0
         self._ticks_fail_since: float | None = None
         self._naps = Parker()
@@ -136,6 +138,7 @@ class Term:
 
     def _turn(self, lease: Lease) -> Outlook | None:
         """Renew the lease and fire what is due; return what comes next."""
+        self._fired = False
         debt = self._pacing.take()
         if debt:
             self._nap(debt)
@@ -148,9 +151,6 @@ class Term:
             left = outlook.seconds_left()
             if left is None or left > 2 * _AHEAD:
                 return outlook
-            self._nap(left)
-        if self._stop.cancelled:
-            return None
         try:
             outlook, progress = self._tick(lease, outlook)
         except LeaseNotProven:
@@ -159,17 +159,24 @@ class Term:
             self._ticks_fail_since = self._ticks_fail_since or time.monotonic()
             raise
         self._ticks_fail_since = None
+        self._fired = progress
         if progress:
             self._pacing.give_back()
         self._stuck = 0 if progress or not outlook.pending else self._stuck + 1
         return outlook
 
     def _tick(self, lease: Lease, outlook: Outlook) -> tuple[Outlook, bool]:
+        """Fire slice by slice; return what comes next and whether anything was done."""
         progress = False
+
+        def wait(now: int) -> None:
+            if outlook.soonest is not None and not outlook.pending:
+                self._nap(min((outlook.soonest - now) / MICROS_PER_SECOND, 2 * _AHEAD))
+
         while True:
             with self._attendant.call():
                 done = self._ticker.slice(
-                    lease, damaged=outlook.damaged, watch=self._attendant.watch
+                    lease, damaged=outlook.damaged, watch=self._attendant.watch, wait=wait
                 )
             progress = progress or done.progress
             outlook = done.outlook
@@ -205,7 +212,7 @@ class Term:
         """Return how many seconds from now the next turn begins, ``None``: nothing to wait for."""
         left = outlook.seconds_left()
         if left is not None:
-            left = max(left - _AHEAD, _AFTER_FIRE if self._stuck == 0 else 0.0)
+            left = max(left - _AHEAD, _AFTER_FIRE if self._fired else 0.0)
         if outlook.pending:
             wait = _AFTER_FIRE
             if self._stuck:

@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import psycopg
@@ -17,7 +18,7 @@ from alkstore_postgres.database.errors import NOTIFY_QUEUE_FULL, translate
 from alkstore_postgres.database.session import Session
 from alkstore_postgres.database.statements import Statements
 from alkstore_postgres.lock.leases import Lease, Leases
-from alkstore_postgres.scheduler.instants import from_micros, to_micros
+from alkstore_postgres.scheduler.instants import MICROS_PER_SECOND, from_micros, to_micros
 from alkstore_postgres.scheduler.outlook import Outlook
 from alkstore_postgres.scheduler.plan import Firing, Plan, plan
 from alkstore_postgres.scheduler.row import Row
@@ -84,6 +85,10 @@ class Ticker:
         package = __package__
         self._sql = Statements(package, "tick.sql", database.schema)
         self._outlook = Statements(package, "outlook.sql", database.schema)["outlook"]
+        self._wakes_and_outlook = b"SELECT other.*, sent.* FROM (%s) AS sent, (%s) AS other" % (
+            self._sql["wakes"],
+            self._outlook,
+        )
 
     def tick(self, lease: Lease | None) -> Slice:
         """Fire all that is due, slice by slice; return the sum.
@@ -110,6 +115,7 @@ class Ticker:
         *,
         damaged: bool = True,
         watch: Callable[[psycopg.Connection[Any]], None] | None = None,
+        wait: Callable[[int], None] | None = None,
     ) -> Slice:
         """Fire one slice of what is due, in one transaction.
 
@@ -117,6 +123,8 @@ class Ticker:
             lease: Proved inside the transaction; ``None``: tick without one.
             damaged: Look for schedules whose time is damaged as well.
             watch: Told which connection is used.
+            wait: Called with the store clock, in microseconds, when all is ready, to wait
+                for the boundary: for milliseconds, since the transaction is open.
 
         Raises:
             LeaseNotProven: The lease was not held when the transaction began.
@@ -128,7 +136,7 @@ class Ticker:
             began = time.monotonic()
             try:
                 done, made = self._attempt(
-                    lease, damaged=damaged, wakes=wakes, careful=careful, watch=watch
+                    lease, damaged=damaged, wakes=wakes, careful=careful, watch=watch, wait=wait
                 )
             except DatabaseError as error:
                 if error.retryable or error.sqlstate is None:
@@ -162,33 +170,32 @@ class Ticker:
         wakes: bool,
         careful: bool,
         watch: Callable[[psycopg.Connection[Any]], None] | None,
+        wait: Callable[[int], None] | None,
     ) -> tuple[Slice, Plan]:
         with self._database.transaction() as session:
             if watch is not None:
                 watch(session.connection)
             limit = f"{self._limit * 1000:.0f}ms"
-            session.execute(self._sql["limits"], {"limit": limit})
+            now: datetime = session.fetch_value(self._sql["limits"], {"limit": limit})
+            read_at = time.monotonic()
             if lease is not None and not self._leases.prove(session, lease):
                 raise LeaseNotProven("the scheduler's lease is not held any more")
+            if wait is not None:
+                wait(to_micros(now) + int((time.monotonic() - read_at) * MICROS_PER_SECOND))
             made, full = self._read(session, damaged=damaged)
             if made.firings:
                 self._fire(session, made, careful=careful)
             if made.faults:
                 params = {"schedules": list(made.faults), "reasons": list(made.faults.values())}
                 session.execute(self._sql["quarantine"], params)
-            if made.firings and wakes:
-                queues = list(dict.fromkeys(firing.queue for firing in made.firings))
-                session.execute(self._sql["wake"], {"channel": self._channel, "queues": queues})
-            asked_at = time.monotonic()
-            row = session.fetch_one(self._outlook)
-            assert row is not None  # noqa: S101 - the statement always returns one row
+            outlook = self._finish(session, made, wakes=wakes)
             return (
                 Slice(
                     fired=sum(len(firing.fires) for firing in made.firings),
                     skipped=sum(firing.passed_over for firing in made.firings),
                     quarantined=len(made.faults),
                     left=full or made.left,
-                    outlook=Outlook.read(row, asked_at),
+                    outlook=outlook,
                 ),
                 made,
             )
@@ -240,22 +247,29 @@ class Ticker:
         session.execute(
             self._sql["fire"],
             {
-                "schedules": [name for _, _, name in fires],
+                "fired": [name for _, _, name in fires],
                 "boundaries": [from_micros(boundary) for boundary, _, _ in fires],
                 "max_attempts": QUEUE_DEFAULTS.max_attempts,
                 "visibility_timeout": QUEUE_DEFAULTS.visibility_timeout,
                 "base_backoff": QUEUE_DEFAULTS.base_backoff,
-            },
-        )
-        session.execute(
-            self._sql["advance"],
-            {
-                "schedules": [firing.name for firing in firings],
+                "moved": [firing.name for firing in firings],
                 "next_fire_ats": [from_micros(firing.next_boundary) for firing in firings],
                 "last_fire_ats": [from_micros(firing.fires[-1]) for firing in firings],
                 "skipped": [firing.skipped for firing in firings],
             },
         )
+
+    def _finish(self, session: Session, made: Plan, *, wakes: bool) -> Outlook:
+        """Send the wakes of what was fired and read what comes next."""
+        queues = list(dict.fromkeys(firing.queue for firing in made.firings)) if wakes else []
+        asked_at = time.monotonic()
+        if queues:
+            params = {"channel": self._channel, "queues": queues}
+            row = session.fetch_one(self._wakes_and_outlook, params)
+        else:
+            row = session.fetch_one(self._outlook)
+        assert row is not None  # noqa: S101 - the statement returns one row
+        return Outlook.read(row[:4], asked_at)
 
 
 def _tell(made: Plan) -> None:

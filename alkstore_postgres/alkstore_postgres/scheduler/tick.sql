@@ -1,8 +1,9 @@
 -- name: limits
 -- Time limits for the rest of this transaction: the server ends a statement that takes too
 -- long, and the whole session when its client stands still, so that a frozen leader holds on
--- to its rows, and to its lease, for a bounded time.
-SELECT pg_catalog.set_config('statement_timeout', %(limit)s::pg_catalog.text, true),
+-- to its rows, and to its lease, for a bounded time. The store clock comes with it.
+SELECT pg_catalog.clock_timestamp(),
+       pg_catalog.set_config('statement_timeout', %(limit)s::pg_catalog.text, true),
        pg_catalog.set_config('idle_in_transaction_session_timeout',
                              %(limit)s::pg_catalog.text, true);
 
@@ -49,36 +50,35 @@ LIMIT %(rows)s::bigint
 FOR UPDATE SKIP LOCKED;
 
 -- name: fire
--- Stores one job for each boundary, in the order of the arrays, with the schedule's stamps;
--- queue and payload come from the row, which this transaction has locked.
--- Carried by schedules_pkey.
-INSERT INTO {schema}.jobs (
-    queue, payload, priority, run_at, expires_at, max_attempts,
-    visibility_timeout, base_backoff, schedule, scheduled_for, enqueued_at
+-- Stores one job for each boundary, in the order of the arrays, with the schedule's stamps, and
+-- moves each schedule to its next boundary. Queue and payload come from the row, which this
+-- transaction has locked.
+-- Carried by schedules_pkey, whatever the number of schedules.
+WITH fired AS (
+    INSERT INTO {schema}.jobs (
+        queue, payload, priority, run_at, expires_at, max_attempts,
+        visibility_timeout, base_backoff, schedule, scheduled_for, enqueued_at
+    )
+    SELECT
+        s.queue, s.payload, s.priority, pg_catalog.statement_timestamp(),
+        pg_catalog.statement_timestamp() + pg_catalog.make_interval(secs => s.expires),
+        coalesce(s.max_attempts, %(max_attempts)s::integer),
+        %(visibility_timeout)s::pg_catalog.float8, %(base_backoff)s::pg_catalog.float8,
+        s.name, fire.boundary, pg_catalog.statement_timestamp()
+    FROM ROWS FROM (
+        pg_catalog.unnest(%(fired)s::pg_catalog.text[]),
+        pg_catalog.unnest(%(boundaries)s::timestamp with time zone[])
+    ) WITH ORDINALITY AS fire (schedule, boundary, position)
+    JOIN {schema}.schedules AS s ON s.name = fire.schedule
+    ORDER BY fire.position
 )
-SELECT
-    s.queue, s.payload, s.priority, pg_catalog.statement_timestamp(),
-    pg_catalog.statement_timestamp() + pg_catalog.make_interval(secs => s.expires),
-    coalesce(s.max_attempts, %(max_attempts)s::integer),
-    %(visibility_timeout)s::pg_catalog.float8, %(base_backoff)s::pg_catalog.float8,
-    s.name, fire.boundary, pg_catalog.statement_timestamp()
-FROM ROWS FROM (
-    pg_catalog.unnest(%(schedules)s::pg_catalog.text[]),
-    pg_catalog.unnest(%(boundaries)s::timestamp with time zone[])
-) WITH ORDINALITY AS fire (schedule, boundary, position)
-JOIN {schema}.schedules AS s ON s.name = fire.schedule
-ORDER BY fire.position;
-
--- name: advance
--- Moves each schedule to its next boundary.
--- Carried by schedules_pkey.
 UPDATE {schema}.schedules AS s
 SET next_fire_at = moved.next_fire_at,
     last_fire_at = moved.last_fire_at,
     skipped = moved.skipped,
     updated_at = pg_catalog.statement_timestamp()
 FROM ROWS FROM (
-    pg_catalog.unnest(%(schedules)s::pg_catalog.text[]),
+    pg_catalog.unnest(%(moved)s::pg_catalog.text[]),
     pg_catalog.unnest(%(next_fire_ats)s::timestamp with time zone[]),
     pg_catalog.unnest(%(last_fire_ats)s::timestamp with time zone[]),
     pg_catalog.unnest(%(skipped)s::bigint[])
@@ -97,7 +97,7 @@ FROM ROWS FROM (
 ) AS bad (name, reason)
 WHERE s.name = bad.name;
 
--- name: wake
--- One wake for each queue; heard after the commit, gone with a rollback.
-SELECT pg_catalog.pg_notify(%(channel)s::pg_catalog.text, fired.queue)::pg_catalog.text
+-- name: wakes
+-- One wake for each queue of the array; heard after the commit, gone with a rollback.
+SELECT pg_catalog.count(pg_catalog.pg_notify(%(channel)s::pg_catalog.text, fired.queue)::text)
 FROM pg_catalog.unnest(%(queues)s::pg_catalog.text[]) AS fired (queue);
