@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ import psycopg
 import shop_roles
 
 import alkstore_postgres
-from alkstore_postgres import PostgresStore, embedded
+from alkstore_postgres import PostgresStore
 
 RUN_BEFORE_KILL = 5.0
 RUN_AFTER_TAKEOVER = 3.0
@@ -106,8 +107,16 @@ class Ledger:
             print(f"  {name.replace('_', ' '):<14}{value:>6}")
 
 
-def read_ledger(connection: psycopg.Connection[Any], store: PostgresStore) -> Ledger:
-    """Count what happened, from the schedule's grid and the shop's own tables."""
+def read_ledger(
+    connection: psycopg.Connection[Any], store: PostgresStore, first: datetime
+) -> Ledger:
+    """Count what happened, from the schedule's grid and the shop's own tables.
+
+    Args:
+        connection: Reads the shop's tables.
+        store: Knows the schedule and the dead letters.
+        first: The first boundary of the schedule.
+    """
 
     def count(query: str, *params: Any) -> int:
         row = connection.execute(query, params).fetchone()
@@ -116,9 +125,7 @@ def read_ledger(connection: psycopg.Connection[Any], store: PostgresStore) -> Le
 
     schedule = store.get_schedule("till report")
     assert schedule is not None and schedule.next_fire_at is not None
-    first = connection.execute("SELECT min(boundary) FROM fires").fetchone()
-    assert first is not None and first[0] is not None
-    due = (schedule.next_fire_at - first[0]) // schedule.interval
+    due = (schedule.next_fire_at - first) // schedule.interval
     fired = count("SELECT count(DISTINCT boundary) FROM fires")
     return Ledger(
         due=due,
@@ -160,6 +167,9 @@ def run(url: str) -> bool:
     """Run the shop on the database at *url*; return whether all went well."""
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(shop_roles.TABLES)
+        with alkstore_postgres.open(url) as store:
+            first = shop_roles.register(store).next_fire_at
+            assert first is not None
         webs = [Process(f"web-{number}", "web", url) for number in (1, 2)]
         others = [Process("worker", "worker", url), Process("relay", "relay", url)]
         alive = webs + others
@@ -185,7 +195,7 @@ def run(url: str) -> bool:
                 orderly = drained(store) and orderly
                 while alive:
                     orderly = alive.pop().stop() and orderly
-                ledger = read_ledger(connection, store)
+                ledger = read_ledger(connection, store, first)
         finally:
             for process in alive:
                 process.kill()
@@ -199,6 +209,8 @@ def main() -> int:
     if given:
         return 0 if run(given) else 1
     tell("shop", "starts a private PostgreSQL server")
+    from alkstore_postgres import embedded
+
     with embedded.server() as server:
         well = run(server.url)
     tell("shop", "all is well" if well else "SOMETHING IS WRONG")

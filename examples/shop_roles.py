@@ -6,6 +6,7 @@ and says what happens on its standard output. `shop.py` starts them.
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import threading
@@ -14,7 +15,7 @@ from typing import Any
 import psycopg
 
 import alkstore_postgres
-from alkstore import JobHandle, StopToken
+from alkstore import JobHandle, Runner, Schedule, StopToken
 from alkstore_postgres import PostgresStore
 
 TABLES = """
@@ -26,16 +27,26 @@ CREATE TABLE IF NOT EXISTS fires (schedule text, boundary timestamptz, job_id bi
 
 ITEMS = ("a teapot", "a lamp", "a bicycle bell", "a map of the moon")
 
+BUSY_AT = (10, 25, 40)
+"""Orders at whose first mail the mail server is busy."""
+
 
 def say(text: str) -> None:
     """Print a line at once."""
     print(text, flush=True)
 
 
+def register(store: PostgresStore) -> Schedule:
+    """Register the shop's schedule; every process does so at boot.
+
+    Registering again keeps the next boundary: a restart pushes nothing away.
+    """
+    return store.schedule("till report", "@every 1s", "reports", {"kind": "till"})
+
+
 def web(store: PostgresStore, url: str, stop: StopToken) -> None:
     """A web process: takes orders, and has a scheduler thread like its siblings."""
-    # At boot, in every process: registering again keeps the next boundary.
-    store.schedule("till report", "@every 1s", "reports", {"kind": "till"})
+    register(store)
     scheduler = store.start_scheduler()
     threading.Thread(target=_tell_states, args=(scheduler, stop), daemon=True).start()
     number = 0
@@ -60,7 +71,7 @@ def _insert_order(connection: psycopg.Connection[Any], item: str) -> int:
     return int(row[0])
 
 
-def _tell_states(scheduler: Any, stop: StopToken) -> None:
+def _tell_states(scheduler: Runner, stop: StopToken) -> None:
     told = None
     while not stop.wait(0.02):
         state = scheduler.state
@@ -101,7 +112,7 @@ def relay(store: PostgresStore, url: str, stop: StopToken) -> None:
 
         def deliver(handle: JobHandle) -> None:
             order = handle.payload["order"]
-            if order % 25 == 0 and handle.attempt == 1:
+            if order in BUSY_AT and handle.attempt == 1:
                 say(f"mail for order {order}: the mail server is busy, it will be retried")
                 msg = "mail server busy"
                 raise ConnectionError(msg)
@@ -120,6 +131,7 @@ ROLES = {"web": web, "worker": worker, "relay": relay}
 
 def main() -> None:
     """Run the role that the command line names until SIGTERM."""
+    logging.basicConfig(level=logging.ERROR)  # what goes wrong on purpose is said here
     stop = StopToken()
     url = os.environ["SHOP_DATABASE_URL"]
     with stop.on_signals(), alkstore_postgres.open(url) as store:
