@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator
 from typing import Any, NoReturn, Protocol, runtime_checkable
 
-from alkstore.errors import CodecError, DecodeError, EncodeError, PayloadTooLarge
+from alkstore.errors import DecodeError, EncodeError, PayloadTooLarge
 
 DEFAULT_MAX_PAYLOAD_BYTES = 1024 * 1024
 """The largest encoded payload of a store that sets no other limit (1 MiB)."""
@@ -41,7 +42,8 @@ class JsonCodec:
 
     What JSON cannot carry without loss is refused: NaN, infinities, lone surrogates,
     object keys that are not strings, and types that JSON does not know. Tuples are
-    written as arrays. Integers of any size that Python converts, NUL inside a string and
+    written as arrays, and instances of subclasses (an `IntEnum`, an `OrderedDict`) as what
+    they inherit from. Integers of any size that Python converts, NUL inside a string and
     nesting up to `MAX_JSON_DEPTH` survive a round trip. The order of keys is kept.
     """
 
@@ -55,14 +57,15 @@ class JsonCodec:
         """Return *value* as compact UTF-8 JSON.
 
         Raises:
-            EncodeError: Something in it has no loss-free JSON form; the message names the
-                path to it.
+            EncodeError: Something in it has no loss-free JSON form; the message says what
+                and at which path, and shows no value.
         """
         try:
             raw = self._encoder.encode(value).encode("utf-8")
         except (ValueError, TypeError, RecursionError) as error:
-            raise EncodeError(self._explain(value, error)) from error
-        _check_shape(value)
+            raise EncodeError(_refusal(value)) from error
+        if not _has_json_shape(value):
+            raise EncodeError(_refusal(value))
         return raw
 
     def decode(self, raw: bytes, /) -> Any:
@@ -77,35 +80,12 @@ class JsonCodec:
             msg = f"the payload of {len(raw)} bytes is not UTF-8 (byte {error.start})"
             raise DecodeError(msg) from error
         except json.JSONDecodeError as error:
-            # The driver's own text is kept, the document that it carries is not shown.
+            # The parser's own text is kept, the document that it carries is not shown.
             msg = f"the payload of {len(raw)} bytes is not JSON: {error.msg} at {error.pos}"
             raise DecodeError(msg) from error
         except (ValueError, RecursionError) as error:
             msg = f"the payload of {len(raw)} bytes is not JSON that can be read here: {error}"
             raise DecodeError(msg) from error
-
-    def _explain(self, value: Any, error: Exception) -> str:
-        """Say why *value* was refused, and at which path, without showing it."""
-        if isinstance(error, RecursionError) or "Circular reference" in str(error):
-            return (
-                "the payload cannot be encoded as JSON: it nests too deeply or contains itself "
-                f"(at most {MAX_JSON_DEPTH} levels are allowed)"
-            )
-        path, culprit = "$", value
-        while True:
-            inner = next(
-                ((step, child) for step, child in _children(culprit) if self._refuses(child)), None
-            )
-            if inner is None:
-                return f"the payload cannot be encoded as JSON: {_complaint(culprit)} at {path}"
-            path, culprit = path + inner[0], inner[1]
-
-    def _refuses(self, value: Any) -> bool:
-        try:
-            self._encoder.encode(value).encode("utf-8")
-        except (ValueError, TypeError, RecursionError):
-            return True
-        return False
 
 
 def encode_payload(codec: Codec, value: Any, max_bytes: int) -> bytes:
@@ -118,7 +98,7 @@ def encode_payload(codec: Codec, value: Any, max_bytes: int) -> bytes:
     """
     try:
         raw: object = codec.encode(value)
-    except CodecError:
+    except EncodeError:
         raise
     except Exception as error:
         msg = f"{type(codec).__name__}.encode failed: {type(error).__name__}"
@@ -148,56 +128,116 @@ def _refuse_constant(constant: str) -> NoReturn:
     raise ValueError(msg)
 
 
-def _check_shape(value: Any) -> None:
-    """Refuse keys that JSON would silently turn into strings, and too deep a nesting.
-
-    It runs after the encoder has proved that *value* does not contain itself.
-    """
-    level, depth = [value], 0
-    while level:
-        depth += 1
-        if depth > MAX_JSON_DEPTH + 1:
-            msg = (
-                "the payload cannot be encoded as JSON: it nests too deeply "
-                f"(at most {MAX_JSON_DEPTH} levels are allowed)"
-            )
-            raise EncodeError(msg)
-        inner: list[Any] = []
-        for item in level:
-            if isinstance(item, dict):
-                for key in item:
-                    if not isinstance(key, str):
-                        msg = (
-                            "the payload cannot be encoded as JSON without loss: an object key "
-                            f"is {type(key).__name__}, only str is allowed"
-                        )
-                        raise EncodeError(msg)
-                inner.extend(child for child in item.values() if isinstance(child, _CONTAINERS))
-            elif isinstance(item, (list, tuple)):
-                inner.extend(child for child in item if isinstance(child, _CONTAINERS))
-        level = inner
-
-
 _CONTAINERS = (dict, list, tuple)
 
 
-def _children(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the path step and the value of each part of *value*, keys included."""
-    if isinstance(value, dict):
-        for number, (key, child) in enumerate(value.items()):
-            yield f"[key {number}]", key
-            yield f"[{ascii(key)[:40]}]", child
-    elif isinstance(value, (list, tuple)):
-        for number, child in enumerate(value):
+def _has_json_shape(value: Any) -> bool:
+    """Whether all keys are strings and the nesting is at most `MAX_JSON_DEPTH`.
+
+    The encoder would silently turn other keys into strings. It runs after the encoder has
+    proved that *value* does not contain itself.
+    """
+    level = [value] if isinstance(value, _CONTAINERS) else []
+    for _ in range(MAX_JSON_DEPTH):
+        inner: list[Any] = []
+        for container in level:
+            children: Iterable[Any] = container
+            if isinstance(container, dict):
+                if not all(isinstance(key, str) for key in container):
+                    return False
+                children = container.values()
+            inner.extend(child for child in children if isinstance(child, _CONTAINERS))
+        level = inner
+        if not level:
+            return True
+    return False
+
+
+def _refusal(value: Any) -> str:
+    """Say why *value* was refused, and at which path, without showing it.
+
+    A walk without recursion: what it looks for may be the depth.
+    """
+    steps: list[str] = []
+    holders: list[int] = []
+    branches: list[Iterator[tuple[str, Any]]] = [iter([("$", value)])]
+    while branches:
+        step, part = next(branches[-1], ("", None))
+        if not step:
+            branches.pop()
+            if holders:
+                steps.pop()
+                holders.pop()
+            continue
+        complaint = _complaint(part)
+        if id(part) in holders:
+            complaint = "something that contains itself"
+        elif len(holders) == MAX_JSON_DEPTH and isinstance(part, _CONTAINERS):
+            complaint = f"more than {MAX_JSON_DEPTH} levels of nesting"
+        if complaint is not None:
+            path = "".join(steps) + step
+            shown = path if len(path) <= _SHOWN_PATH else path[:_SHOWN_PATH] + "..."
+            return f"the payload cannot be encoded as JSON: {complaint} at {shown}"
+        if isinstance(part, _CONTAINERS):
+            steps.append(step)
+            holders.append(id(part))
+            branches.append(_children(part))
+    return "the payload cannot be encoded as JSON: too little of the stack is left"
+
+
+_SHOWN_PATH = 200
+_SHOWN_KEY = 40
+
+
+def _children(container: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the path step to each part of *container*, and the part.
+
+    A key that looks like a field's name is shown; any other may be data: its place is.
+    """
+    if isinstance(container, dict):
+        for number, (key, child) in enumerate(container.items()):
+            is_name = key.isascii() and key.isidentifier() and len(key) <= _SHOWN_KEY
+            yield f".{key}" if is_name else f"[key {number}]", child
+    else:
+        for number, child in enumerate(container):
             yield f"[{number}]", child
 
 
-def _complaint(value: Any) -> str:
-    """Say what is wrong with *value*, a part that the encoder refuses on its own."""
-    if isinstance(value, float):
-        return "NaN or an infinity"
-    if isinstance(value, str):
-        return "a lone surrogate in a string"
-    if isinstance(value, int):
-        return "an integer with too many digits"
-    return f"a value of type {type(value).__name__}"
+def _complaint(part: Any) -> str | None:
+    """Say what is wrong with *part* itself, leaving aside what it contains."""
+    if isinstance(part, dict):
+        return _key_complaint(part)
+    if part is None or isinstance(part, _CONTAINERS):
+        return None
+    if isinstance(part, str):
+        return "a lone surrogate in a string" if _has_surrogate(part) else None
+    if isinstance(part, float):
+        return None if math.isfinite(part) else "NaN or an infinity"
+    if isinstance(part, int):
+        return "an integer with too many digits" if _is_too_long(part) else None
+    return f"a value of type {type(part).__name__}"
+
+
+def _key_complaint(container: dict[Any, Any]) -> str | None:
+    for key in container:
+        if not isinstance(key, str):
+            return f"an object key of type {type(key).__name__} (only str is allowed)"
+        if _has_surrogate(key):
+            return "a lone surrogate in an object key"
+    return None
+
+
+def _has_surrogate(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+def _is_too_long(number: int) -> bool:
+    try:
+        int.__repr__(number)
+    except ValueError:
+        return True
+    return False

@@ -40,6 +40,9 @@ def check_name(name: object, kind: str) -> str:
         given = type(name).__name__
         msg = f"invalid {kind} name: a str is needed, {given} was given"
         raise InvalidName(msg)
+    # A subclass of str may carry behaviour of its own: the plain text counts. `str(name)` would
+    # ask it, and give "Queues.MAIL" for a member of `class Queues(str, Enum)`.
+    name = str.__str__(name)
     if not name:
         msg = f"invalid {kind} name: it is empty"
         raise InvalidName(msg)
@@ -59,8 +62,7 @@ def check_name(name: object, kind: str) -> str:
     if name.startswith(RESERVED_PREFIX):
         msg = f"reserved {kind} name {_shown(name)}: {RESERVED_PREFIX!r} is kept for alkstore"
         raise ReservedName(msg)
-    # A subclass of str may carry behaviour of its own into the driver: the plain text counts.
-    return str(name)
+    return name
 
 
 def outbox_queue(outbox: object) -> str:

@@ -3,7 +3,8 @@
 Options are keyword arguments. Each entry point takes a `TypedDict` unpacked into its
 signature and hands what it got to the resolver of that kind, which refuses what is
 unknown or impossible (`InvalidOption`) before anything touches a database, and returns a
-frozen value with plain units: seconds, counts and aware datetimes.
+frozen value with plain units: seconds, counts and aware datetimes. An option that is
+``None`` counts as not given.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ MAX_SECONDS: Final = 36_500 * 86_400.0
 
 MIN_PRIORITY: Final = -32_768
 MAX_PRIORITY: Final = 32_767
-MAX_ATTEMPTS_LIMIT: Final = 1_000_000
-"""The largest attempt budget."""
+MAX_ATTEMPTS_LIMIT: Final = 2_147_483_647
+"""The largest attempt budget (a 32-bit integer)."""
 
 CatchUp = Literal["all", "latest"]
 
@@ -122,7 +123,7 @@ def resolve_queue(options: Mapping[str, Any]) -> Stamps:
             options, "visibility_timeout", QUEUE_DEFAULTS.visibility_timeout
         ),
         max_attempts=_attempts(options, QUEUE_DEFAULTS.max_attempts),
-        base_backoff=_duration(options, "base_backoff", QUEUE_DEFAULTS.base_backoff),
+        base_backoff=_positive(options, "base_backoff", QUEUE_DEFAULTS.base_backoff),
     )
 
 
@@ -162,10 +163,6 @@ def resolve_schedule(options: Mapping[str, Any]) -> ScheduleSettings:
         InvalidOption: One is unknown or impossible.
     """
     refuse_unknown(options, ScheduleOptions)
-    catch_up = options.get("catch_up", "all")
-    if not isinstance(catch_up, str) or catch_up not in ("all", "latest"):
-        msg = f"catch_up must be 'all' or 'latest', not {_shown(catch_up)}"
-        raise InvalidOption(msg)
     expires = options.get("expires")
     max_attempts = options.get("max_attempts")
     return ScheduleSettings(
@@ -173,7 +170,7 @@ def resolve_schedule(options: Mapping[str, Any]) -> ScheduleSettings:
         expires=None if expires is None else positive_seconds(expires, "expires"),
         max_attempts=None if max_attempts is None else _attempts(options, 1),
         starts_at=_instant(options, "starts_at"),
-        catch_up="all" if catch_up == "all" else "latest",
+        catch_up=_catch_up(options),
     )
 
 
@@ -191,7 +188,7 @@ def seconds(value: object, name: str) -> float:
         number = value.total_seconds()
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
         # A huge int does not fit a float; the cap is compared first.
-        number = float(value) if abs(value) <= MAX_SECONDS else math.copysign(math.inf, value)
+        number = float(value) if abs(value) <= MAX_SECONDS else math.inf
     else:
         msg = f"{name} must be a number of seconds or a timedelta, not {_shown(value)}"
         raise InvalidOption(msg)
@@ -270,11 +267,6 @@ def refuse_unknown(options: Mapping[str, Any], known: type) -> None:
 _SHORTEST = 0.001
 
 
-def _duration(options: Mapping[str, Any], name: str, default: float) -> float:
-    value = options.get(name)
-    return default if value is None else seconds(value, name)
-
-
 def _positive(options: Mapping[str, Any], name: str, default: float) -> float:
     value = options.get(name)
     return default if value is None else positive_seconds(value, name)
@@ -299,6 +291,16 @@ def _priority(options: Mapping[str, Any]) -> int:
         msg = f"priority must be an int from {MIN_PRIORITY} to {MAX_PRIORITY}, not {_shown(value)}"
         raise InvalidOption(msg)
     return int(value)
+
+
+def _catch_up(options: Mapping[str, Any]) -> CatchUp:
+    value = options.get("catch_up")
+    if value is None or (isinstance(value, str) and value == "all"):
+        return "all"
+    if isinstance(value, str) and value == "latest":
+        return "latest"
+    msg = f"catch_up must be 'all' or 'latest', not {_shown(value)}"
+    raise InvalidOption(msg)
 
 
 def _instant(options: Mapping[str, Any], name: str) -> datetime | None:
