@@ -99,10 +99,10 @@ class Locks:
         def wake(_name: str) -> None:
             parker.unpark()
 
-        self._hub.attach(request.name, wake)
-        if stop is not None:
-            stop.attach(parker)
         try:
+            self._hub.attach(request.name, wake)
+            if stop is not None:
+                stop.attach(parker)
             return self._wait(request, deadline, limit, stop, parker)
         finally:
             if stop is not None:

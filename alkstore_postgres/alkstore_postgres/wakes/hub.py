@@ -99,6 +99,7 @@ class WakeHub:
         self._bell: socket.socket | None = None
         self._line: Line | None = None
         self._state: HubState = "idle"
+        self._settled = threading.Event()
         self._backoff = _FIRST_BACKOFF
         self._deaf_pause = self._first_deaf_pause
 
@@ -132,6 +133,10 @@ class WakeHub:
         self._follow_fork()
         self._waiters.remove(name, sink)
 
+    def settle(self, limit: float) -> None:
+        """Wait up to *limit* seconds until the first attempt to listen has ended."""
+        self._settled.wait(limit)
+
     def wake_here(self, name: str) -> None:
         """Wake the waiters of this process, without a round trip."""
         self._follow_fork()
@@ -151,6 +156,7 @@ class WakeHub:
                 thread.join(_CLOSE_LIMIT)
             bell.close()
         self._state = "closed"
+        self._settled.set()
         self._waiters.wake_all()
 
     def after_fork(self) -> None:
@@ -188,6 +194,7 @@ class WakeHub:
         except RuntimeError:  # no more threads, or the interpreter is ending
             heard.close()
             bell.close()
+            self._settled.set()
             logger.warning("the listening thread could not be started; polling goes on")
             return
         if self._bell is not None:
@@ -231,6 +238,7 @@ class WakeHub:
                 logger.exception("the listener failed; it starts again")
                 self._state = "lost"
         finally:
+            self._settled.set()
             line, self._line = self._line, None
             if line is not None:
                 line.close()
@@ -243,6 +251,7 @@ class WakeHub:
         line.greet()
         self._expect(line, bell, lambda: not line.busy, self._patience)
         if not line.is_direct and not self._hears_others(line, bell):
+            line.withdraw()
             raise _DeafError
         line.listen()
         self._expect_probe(line, bell)
@@ -252,6 +261,7 @@ class WakeHub:
         self._backoff = _FIRST_BACKOFF
         self._deaf_pause = self._first_deaf_pause
         self._waiters.wake_all()
+        self._settled.set()
         while True:
             self._hear(line, bell)
             line.probe()

@@ -9,6 +9,7 @@ simple query in autocommit mode.
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 from typing import Any
 
@@ -106,6 +107,11 @@ class Line:
             elif channel == self.probe_channel and text == self._token:
                 self.answered = True
         return list(names)
+
+    def withdraw(self) -> None:
+        """Take back what `greet` may have left behind in a pooler, best effort."""
+        with contextlib.suppress(psycopg.Error):
+            self._send(f"UNLISTEN {self.probe_channel}")
 
     def close(self) -> None:
         """Close the connection."""

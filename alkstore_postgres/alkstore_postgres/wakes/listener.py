@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from types import TracebackType
+from typing import Final
 
 from alkstore._typing import Self
 from alkstore.errors import InvalidOption
@@ -15,9 +16,15 @@ from alkstore.stop_token import Parker, StopToken
 from alkstore.values import Wake
 from alkstore_postgres.wakes.hub import WakeHub
 
+CONNECT_LIMIT: Final = 2.0
+"""How long `listen` waits for the first connection, in seconds."""
+
 
 def listen(hub: WakeHub, channels: Sequence[str]) -> PostgresListener:
-    """Return a listener of *channels*.
+    """Return a listener of *channels* that hears whatever is sent from now on.
+
+    The first listener of a store waits up to `CONNECT_LIMIT` for the connection; when that
+    takes longer, or fails, it gets a wake for each of its channels once it is there.
 
     Raises:
         InvalidName: One breaks the naming rule (`ReservedName` when reserved).
@@ -27,7 +34,12 @@ def listen(hub: WakeHub, channels: Sequence[str]) -> PostgresListener:
     if not names:
         msg = "a listener needs at least one channel, none was given"
         raise InvalidOption(msg)
-    return PostgresListener(hub, names)
+    listener = PostgresListener(hub, names)
+    if hub.state != "listening":
+        hub.settle(CONNECT_LIMIT)
+        if hub.state == "listening":
+            listener.forget()
+    return listener
 
 
 class PostgresListener:
@@ -66,10 +78,10 @@ class PostgresListener:
         if self._pid != os.getpid():
             self._attach()
         parker = Parker()
-        self._parkers[id(parker)] = parker
-        if stop is not None:
-            stop.attach(parker)
         try:
+            self._parkers[id(parker)] = parker
+            if stop is not None:
+                stop.attach(parker)
             while not self._has_ended(stop):
                 name = self._take()
                 if name is not None:
@@ -83,6 +95,10 @@ class PostgresListener:
             self._parkers.pop(id(parker), None)
             if stop is not None:
                 stop.detach(parker)
+
+    def forget(self) -> None:
+        """Forget the wakes that nobody waited for."""
+        self._woken.clear()
 
     def __iter__(self) -> Iterator[Wake]:
         """Yield wakes until the listener, or its store, is closed."""

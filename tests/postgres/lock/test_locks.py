@@ -1,0 +1,412 @@
+"""Section 6 of the contract: locks as an application uses them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from alkstore import (
+    DatabaseError,
+    InvalidName,
+    InvalidOption,
+    LockHandle,
+    LockTimeout,
+    ReservedName,
+    StopToken,
+    StoreClosed,
+)
+from alkstore_postgres.store import PostgresStore
+from tests.support.waiting import wait_until
+
+OpenStore = Callable[..., PostgresStore]
+
+NAMES = ["x", "n" * 63, "n" * 64, "n" * 200, "漢" * 66, "🐘🔒", "a'b\"; drop", "%s {0} \\", "A b"]
+
+
+@pytest.fixture
+def store(open_store: OpenStore) -> PostgresStore:
+    return open_store()
+
+
+@pytest.fixture
+def lapse(connection: psycopg.Connection[Any], schema: str) -> Callable[[str], None]:
+    def make_lapse(name: str) -> None:
+        query = "UPDATE {} SET expires_at = clock_timestamp() WHERE name = %s"
+        table = sql.Identifier(schema, "locks")
+        assert connection.execute(sql.SQL(query).format(table), [name]).rowcount == 1
+
+    return make_lapse
+
+
+def held(handle: LockHandle | None) -> LockHandle:
+    assert handle is not None
+    return handle
+
+
+def waiting_for(
+    store: PostgresStore, name: str, **options: Any
+) -> tuple[threading.Thread, list[LockHandle | BaseException]]:
+    """Start a thread that waits for a lock, and return once it waits."""
+    outcome: list[LockHandle | BaseException] = []
+
+    def wait() -> None:
+        try:
+            outcome.append(store.lock(name, 60, **options))
+        except BaseException as error:  # noqa: BLE001 - the outcome, whatever it is
+            outcome.append(error)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    hub = store._parts.hub
+    wait_until(lambda: outcome or (hub.state == "listening" and hub._waiters._sinks.get(name)))
+    return thread, outcome
+
+
+def test_a_lock_is_held_by_one_until_it_is_released(store: PostgresStore) -> None:
+    handle = held(store.try_lock("x", 60))
+    assert store.try_lock("x", 60) is None
+    assert handle.release()
+    assert held(store.try_lock("x", timedelta(minutes=1))).token > handle.token
+
+
+def test_the_default_owner_is_unique_per_handle(store: PostgresStore) -> None:
+    handles = [held(store.try_lock(f"x{number}", 60)) for number in range(20)]
+    assert len({handle.owner for handle in handles}) == 20
+    assert held(store.try_lock("y", 60, "me")).owner == "me"
+
+
+def test_a_lapsed_lease_is_free_for_all(store: PostgresStore, lapse: Callable[[str], None]) -> None:
+    first = held(store.try_lock("x", 60))
+    lapse("x")
+    second = held(store.try_lock("x", 60))
+    assert not first.lost  # it has not asked yet
+    assert not first.renew()
+    assert first.lost
+    assert not first.release()
+    assert not second.lost
+    assert second.renew()
+
+
+def test_a_lease_ends_by_itself(store: PostgresStore) -> None:
+    """Field case B64: free after its TTL, never longer."""
+    held(store.try_lock("x", 0.4))
+    began = time.monotonic()
+    store.lock("x", 60, timeout=5)
+    assert 0.2 < time.monotonic() - began < 1.0
+
+
+def test_a_released_handle_does_nothing_more(store: PostgresStore) -> None:
+    handle = held(store.try_lock("x", 60))
+    assert handle.release()
+    other = held(store.try_lock("x", 60))
+    assert not handle.release()
+    assert not handle.renew()
+    assert not handle.lost
+    assert other.renew()
+
+
+def test_renew_takes_a_ttl_of_its_own(store: PostgresStore) -> None:
+    handle = held(store.try_lock("x", 60))
+    assert handle.renew(0.05)
+    time.sleep(0.1)
+    assert handle.renew()
+    assert handle.renew(timedelta(hours=1))
+    assert store.try_lock("x", 60) is None
+
+
+def test_a_handle_releases_on_exit_also_after_an_exception(store: PostgresStore) -> None:
+    with store.lock("x", 60):
+        assert store.try_lock("x", 60) is None
+    with pytest.raises(ZeroDivisionError), held(store.try_lock("x", 60)):
+        raise ZeroDivisionError
+    assert store.try_lock("x", 60) is not None
+
+
+def test_leaving_a_lost_lock_raises_nothing_and_frees_nothing(
+    store: PostgresStore, lapse: Callable[[str], None]
+) -> None:
+    with held(store.try_lock("x", 60)) as handle:
+        lapse("x")
+        other = held(store.try_lock("x", 60))
+    assert handle.lost
+    assert other.renew()
+
+
+def test_leaving_a_lock_with_the_store_closed_raises_nothing(store: PostgresStore) -> None:
+    with held(store.try_lock("x", 60)) as handle:
+        store.close()
+    with pytest.raises(StoreClosed):
+        handle.release()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_any_name_within_the_limits_works(store: PostgresStore, name: str) -> None:
+    """Field case B75."""
+    handle = held(store.try_lock(name, 60))
+    assert handle.name == name
+    thread, outcome = waiting_for(store, name)
+    assert handle.release()
+    thread.join(4)
+    assert not isinstance(outcome[0], BaseException)
+
+
+def test_names_that_share_their_first_63_bytes_are_two_locks(store: PostgresStore) -> None:
+    held(store.try_lock("n" * 63 + "a", 60))
+    held(store.try_lock("n" * 63 + "b", 60))
+
+
+@pytest.mark.parametrize("name", ["", "n" * 201, "a\0b", "a\nb", "\ud800", 7, None, b"x"])
+def test_a_bad_name_is_refused_before_any_round_trip(store: PostgresStore, name: Any) -> None:
+    store.close()  # a round trip would be told by StoreClosed
+    with pytest.raises(InvalidName):
+        store.try_lock(name, 60)
+    with pytest.raises(InvalidName):
+        store.lock(name, 60)
+
+
+def test_a_reserved_name_is_refused(store: PostgresStore) -> None:
+    for name in ("__alkstore_scheduler", "__alkstore_x"):
+        with pytest.raises(ReservedName):
+            store.try_lock(name, 60)
+        with pytest.raises(ReservedName):
+            store.lock(name, 60)
+
+
+@pytest.mark.parametrize("ttl", [0, -1, float("nan"), float("inf"), "60", None, True, 10**400])
+def test_a_bad_ttl_is_refused_before_any_round_trip(store: PostgresStore, ttl: Any) -> None:
+    handle = held(store.try_lock("x", 60))
+    store.close()
+    with pytest.raises(InvalidOption):
+        store.try_lock("x", ttl)
+    with pytest.raises(InvalidOption):
+        store.lock("x", ttl)
+    if ttl is not None:
+        with pytest.raises(InvalidOption):
+            handle.renew(ttl)
+
+
+@pytest.mark.parametrize("owner", ["", "a\0b", "\ud800", 7, b"me", "n" * 201])
+def test_a_bad_owner_is_refused_before_any_round_trip(store: PostgresStore, owner: Any) -> None:
+    store.close()
+    with pytest.raises(InvalidOption):
+        store.try_lock("x", 60, owner)
+
+
+@pytest.mark.parametrize("timeout", [-1, float("nan"), "5"])
+def test_a_bad_timeout_is_refused_before_any_round_trip(store: PostgresStore, timeout: Any) -> None:
+    store.close()
+    with pytest.raises(InvalidOption):
+        store.lock("x", 60, timeout)
+
+
+def test_a_waiter_is_woken_by_a_release(store: PostgresStore) -> None:
+    handle = held(store.try_lock("x", 60))
+    thread, outcome = waiting_for(store, "x")
+    began = time.monotonic()
+    handle.release()
+    thread.join(4)
+    assert time.monotonic() - began < 0.5
+    assert not isinstance(outcome[0], BaseException)
+    assert outcome[0].token > handle.token
+
+
+def test_a_waiter_hears_a_release_from_another_store(open_store: OpenStore) -> None:
+    handle = held(open_store().try_lock("x", 60))
+    thread, outcome = waiting_for(open_store(), "x")
+    began = time.monotonic()
+    handle.release()
+    thread.join(4)
+    assert time.monotonic() - began < 0.5
+    assert not isinstance(outcome[0], BaseException)
+
+
+def test_a_waiter_gives_up_at_its_time_limit(store: PostgresStore) -> None:
+    held(store.try_lock("x", 60))
+    for limit in (0, 0.3, timedelta(milliseconds=300)):
+        began = time.monotonic()
+        with pytest.raises(LockTimeout):
+            store.lock("x", 60, timeout=limit)
+        assert time.monotonic() - began < 0.8
+
+
+def test_a_free_lock_is_taken_with_a_time_limit_of_nothing(store: PostgresStore) -> None:
+    assert store.lock("x", 60, timeout=0).renew()
+    assert store._parts.hub.state == "idle"  # no listener for what needs no waiting
+
+
+def test_a_waiter_returns_within_100_ms_of_its_cancellation(store: PostgresStore) -> None:
+    held(store.try_lock("x", 60))
+    stop = StopToken()
+    thread, outcome = waiting_for(store, "x", stop=stop.child())
+    began = time.monotonic()
+    stop.cancel()
+    thread.join(4)
+    assert time.monotonic() - began < 0.1
+    assert isinstance(outcome[0], LockTimeout)
+
+
+def test_a_cancelled_token_takes_no_lock(store: PostgresStore) -> None:
+    stop = StopToken()
+    stop.cancel()
+    with pytest.raises(LockTimeout):
+        store.lock("x", 60, stop=stop)
+    assert store.try_lock("x", 60) is not None
+
+
+def test_closing_the_store_ends_a_wait(store: PostgresStore) -> None:
+    held(store.try_lock("x", 60))
+    thread, outcome = waiting_for(store, "x")
+    store.close()
+    thread.join(4)
+    assert isinstance(outcome[0], StoreClosed)
+
+
+def test_a_waiter_that_hears_nothing_polls(
+    store: PostgresStore, connection: psycopg.Connection[Any], schema: str
+) -> None:
+    """A lock that is freed without a wake is noticed within 5 s."""
+    held(store.try_lock("x", 60))
+    thread, outcome = waiting_for(store, "x")
+    table = sql.Identifier(schema, "locks")
+    connection.execute(sql.SQL("UPDATE {} SET owner = NULL").format(table))
+    began = time.monotonic()
+    thread.join(8)
+    assert time.monotonic() - began < 5.5
+    assert not isinstance(outcome[0], BaseException)
+
+
+def test_a_herd_of_waiters_all_get_their_turn(store: PostgresStore) -> None:
+    inside = threading.Lock()
+    turns = []
+
+    def take() -> None:
+        for _ in range(3):
+            with store.lock("x", 60, timeout=60) as handle:
+                assert inside.acquire(blocking=False)
+                turns.append(handle.token)
+                inside.release()
+
+    threads = [threading.Thread(target=take) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert len(turns) == 36
+    assert turns == sorted(set(turns))
+
+
+def test_no_session_advisory_lock_is_held_by_a_lock(
+    store: PostgresStore, connection: psycopg.Connection[Any]
+) -> None:
+    """Field case B117."""
+    with store.lock("x", 60, keep_alive=True):
+        query = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"
+        assert connection.execute(query).fetchone() == (0,)
+
+
+class TestKeepAlive:
+    """``keep_alive`` renews from a thread and tells the body when the lock was lost."""
+
+    @pytest.fixture(autouse=True)
+    def no_thread_stays(self) -> Iterator[None]:
+        yield
+        wait_until(lambda: not keepers())
+
+    def test_it_outlives_its_ttl(self, store: PostgresStore) -> None:
+        with held(store.try_lock("x", 0.5, keep_alive=True)) as handle:
+            until = time.monotonic() + 1.6
+            while time.monotonic() < until:
+                assert store.try_lock("x", 60) is None
+                assert not handle.lost
+                time.sleep(0.05)
+        assert store.try_lock("x", 60) is not None
+
+    def test_the_body_is_told_when_another_took_it(
+        self, store: PostgresStore, lapse: Callable[[str], None]
+    ) -> None:
+        with held(store.try_lock("x", 0.9, keep_alive=True)) as handle:
+            lapse("x")
+            other = held(store.try_lock("x", 60))
+            wait_until(lambda: handle.lost, 0.9)
+            assert not handle.renew()
+        assert other.renew()
+
+    def test_the_body_is_told_when_no_renewal_succeeded_for_a_ttl(
+        self, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fail(*_: object) -> bool:
+            raise DatabaseError("away", retryable=True)
+
+        began = time.monotonic()
+        handle = held(store.try_lock("x", 0.6, keep_alive=True))
+        monkeypatch.setattr(store._parts.leases, "renew", fail)
+        assert not handle.lost
+        wait_until(lambda: handle.lost, 2)
+        assert time.monotonic() - began < 0.8
+        monkeypatch.undo()
+        assert not handle.renew()  # what was told stays told
+        assert handle.lost
+        assert handle.release()  # the row was still its own
+
+    def test_a_renewal_that_hangs_is_no_excuse(
+        self, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        hanging = threading.Event()
+        monkeypatch.setattr(store._parts.leases, "renew", lambda *_: hanging.wait(30))
+        handle = held(store.try_lock("x", 0.5, keep_alive=True))
+        wait_until(lambda: handle.lost, 0.7)
+        hanging.set()
+        handle.release()
+
+    def test_one_failed_renewal_is_made_good(
+        self, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        leases = store._parts.leases
+        renew = leases.renew
+        failures = [DatabaseError("away", retryable=True)]
+
+        def sometimes(*arguments: Any) -> bool:
+            if failures:
+                raise failures.pop()
+            return renew(*arguments)
+
+        monkeypatch.setattr(leases, "renew", sometimes)
+        with held(store.try_lock("x", 0.6, keep_alive=True)) as handle:
+            time.sleep(1.2)
+            assert not handle.lost
+        assert not failures
+
+    def test_a_longer_renewal_of_ones_own_is_not_cut_short(self, store: PostgresStore) -> None:
+        with held(store.try_lock("x", 0.3, keep_alive=True)) as handle:
+            assert handle.renew(60)
+            time.sleep(0.4)
+            query = "SELECT extract(epoch FROM expires_at - clock_timestamp())::float8 FROM {}"
+            with store.transaction() as tx:
+                row = tx.execute(
+                    sql.SQL(query).format(sql.Identifier(store._parts.database.schema, "locks"))
+                ).fetchone()
+            assert row[0] > 50
+
+    def test_releasing_ends_the_thread(self, store: PostgresStore) -> None:
+        handle = held(store.try_lock("x", 60, keep_alive=True))
+        assert keepers()
+        assert handle.release()
+        wait_until(lambda: not keepers(), 1)
+        assert not handle.lost
+
+    def test_closing_the_store_ends_the_thread(self, store: PostgresStore) -> None:
+        handle = held(store.try_lock("x", 0.3, keep_alive=True))
+        store.close()
+        wait_until(lambda: not keepers(), 1)
+        wait_until(lambda: handle.lost, 1)
+
+
+def keepers() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name.startswith("alkstore-lock")]
