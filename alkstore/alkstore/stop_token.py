@@ -14,6 +14,7 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Protocol
 
+from alkstore._typing import Self
 from alkstore.options import wait_seconds
 
 
@@ -57,6 +58,18 @@ class Parker:
         return self._permit.acquire(timeout=min(timeout, threading.TIMEOUT_MAX))
 
 
+class _Level:
+    """What one token knows of itself; its children share it."""
+
+    __slots__ = ("cancelled", "waiters")
+
+    def __init__(self) -> None:
+        self.cancelled = False
+        # Keyed by the waiter and the token it was attached through, so that one waiter may
+        # wait on a token and on its parent, and leave either.
+        self.waiters: dict[tuple[int, int], Wakeable] = {}
+
+
 class StopToken:
     """Tells blocking calls to return.
 
@@ -68,26 +81,21 @@ class StopToken:
     """
 
     def __init__(self, parent: StopToken | None = None) -> None:
-        self._parent = parent
-        self._cancelled = False
-        self._waiters: dict[int, Wakeable] = {}
+        self._own = _Level()
+        above = () if parent is None else parent._levels  # noqa: SLF001 - of the same class
+        self._levels: tuple[_Level, ...] = (self._own, *above)
 
     @property
     def cancelled(self) -> bool:
         """Whether this token, or one above it, was cancelled."""
-        token: StopToken | None = self
-        while token is not None:
-            if token._cancelled:
-                return True
-            token = token._parent
-        return False
+        return any(level.cancelled for level in self._levels)
 
     def cancel(self) -> None:
         """Cancel; never blocks, may be called again, from anywhere."""
-        self._cancelled = True
-        # Copying a dict with int keys runs no Python code: it is atomic. Who registers
-        # after the copy looks at the flag afterwards.
-        for waiter in self._waiters.copy().values():
+        self._own.cancelled = True
+        # Copying a dict whose keys are tuples of ints runs no Python code: it is atomic. Who
+        # registers after the copy looks at the flag afterwards.
+        for waiter in self._own.waiters.copy().values():
             waiter.unpark()
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -102,8 +110,8 @@ class StopToken:
         limit = wait_seconds(timeout)
         parker = Parker()
         deadline = None if limit is None else time.monotonic() + limit
-        self.attach(parker)
         try:
+            self.attach(parker)
             while not self.cancelled:
                 left = None if deadline is None else deadline - time.monotonic()
                 if left is not None and left <= 0:
@@ -122,19 +130,15 @@ class StopToken:
 
         For whoever waits for several things at once. `detach` it afterwards.
         """
-        token: StopToken | None = self
-        while token is not None:
-            token._waiters[id(waiter)] = waiter
-            token = token._parent
+        for level in self._levels:
+            level.waiters[id(waiter), id(self)] = waiter
         if self.cancelled:
             waiter.unpark()
 
     def detach(self, waiter: Wakeable) -> None:
-        """Forget *waiter*."""
-        token: StopToken | None = self
-        while token is not None:
-            token._waiters.pop(id(waiter), None)
-            token = token._parent
+        """Forget *waiter*; nothing happens when it is not attached."""
+        for level in self._levels:
+            level.waiters.pop((id(waiter), id(self)), None)
 
     def on_signals(self, *signals: signal.Signals) -> SignalRegistration:
         """Cancel when one of *signals* arrives (SIGINT and SIGTERM when none is named).
@@ -161,12 +165,20 @@ class SignalRegistration:
     def __init__(self, token: StopToken, signals: tuple[signal.Signals, ...]) -> None:
         self._token = token
         self._former: dict[int, _Handler] = {}
-        for number in signals:
-            self._former[number] = signal.signal(number, self._handle)
+        try:
+            # One that is named twice must not become its own former handler.
+            for number in dict.fromkeys(signals):
+                self._former[number] = signal.signal(number, self._handle)
+        except BaseException:
+            self.restore()
+            raise
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if not self._token.cancelled:
-            self._token.cancel()
+        first = not self._token.cancelled
+        # A second signal may interrupt the first one's `cancel`, and its former handler may
+        # raise out of it: everybody is woken before that.
+        self._token.cancel()
+        if first:
             return
         former = self._former.get(number)
         if callable(former):
@@ -177,11 +189,11 @@ class SignalRegistration:
 
     def restore(self) -> None:
         """Put the former handlers back; may be called again."""
-        while self._former:
-            number, former = self._former.popitem()
+        for number, former in tuple(self._former.items()):
             signal.signal(number, signal.SIG_DFL if former is None else former)
+            self._former.pop(number, None)
 
-    def __enter__(self) -> SignalRegistration:
+    def __enter__(self) -> Self:
         """Return itself; the handlers are installed already."""
         return self
 
