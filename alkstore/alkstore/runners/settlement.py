@@ -45,7 +45,10 @@ class Settlement:
         """Settle what is due, or sleep until something is."""
         batch = self._claims.due(_BATCH)
         if not batch:
-            self._claims.settler.park(self._claims.next_try())
+            rest = self._claims.next_try()
+            if rest is None:
+                self._status.over(_PART)  # nothing is left that could fail
+            self._claims.settler.park(rest)
             return
         try:
             self._write(batch)
@@ -113,8 +116,6 @@ class Settlement:
                 self._claims.forget([held])
             else:
                 self._claims.postpone(held, rest)
-        if not self._claims.unsettled:
-            self._status.over(_PART)
 
 
 def _is_outage(error: BaseException) -> bool:
