@@ -80,7 +80,7 @@ class Attendant:
 
         stop.attach(parker)
         try:
-            threading.Thread(target=body, name="alkstore-leader", daemon=True).start()
+            threading.Thread(target=body, name="alkstore leader", daemon=True).start()
             while not ended and not stop.cancelled:
                 parker.park(_LOOK_EVERY)
                 self._look()
