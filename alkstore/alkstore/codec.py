@@ -47,12 +47,6 @@ class JsonCodec:
     nesting up to `MAX_JSON_DEPTH` survive a round trip. The order of keys is kept.
     """
 
-    def __init__(self) -> None:
-        self._encoder = json.JSONEncoder(
-            ensure_ascii=False, allow_nan=False, separators=(",", ":"), check_circular=True
-        )
-        self._decoder = json.JSONDecoder(parse_constant=_refuse_constant)
-
     def encode(self, value: Any, /) -> bytes:
         """Return *value* as compact UTF-8 JSON.
 
@@ -61,7 +55,7 @@ class JsonCodec:
                 and at which path, and shows no value.
         """
         try:
-            raw = self._encoder.encode(value).encode("utf-8")
+            raw = _ENCODER.encode(value).encode("utf-8")
         except (ValueError, TypeError, RecursionError) as error:
             raise EncodeError(_refusal(value)) from error
         if not _has_json_shape(value):
@@ -75,7 +69,7 @@ class JsonCodec:
             DecodeError: It is not JSON in UTF-8, or nests too deeply.
         """
         try:
-            return self._decoder.decode(raw.decode("utf-8"))
+            return _DECODER.decode(raw.decode("utf-8"))
         except UnicodeDecodeError as error:
             msg = f"the payload of {len(raw)} bytes is not UTF-8 (byte {error.start})"
             raise DecodeError(msg) from error
@@ -126,6 +120,12 @@ def decode_payload(codec: Codec, raw: bytes) -> Any:
 def _refuse_constant(constant: str) -> NoReturn:
     msg = f"the constant {constant} is not JSON"
     raise ValueError(msg)
+
+
+_ENCODER = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, separators=(",", ":"), check_circular=True
+)
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
 _CONTAINERS = (dict, list, tuple)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import enum
 import json
 import math
+import pickle
 import sys
 from collections import OrderedDict
 from collections.abc import Callable
@@ -390,6 +392,11 @@ def test_the_limit_is_a_mebibyte_of_bytes_and_not_of_characters() -> None:
     assert len(raw) <= DEFAULT_MAX_PAYLOAD_BYTES
     with pytest.raises(PayloadTooLarge):
         encode_payload(CODEC, widest + "\u20ac", DEFAULT_MAX_PAYLOAD_BYTES)
+
+
+def test_the_json_codec_has_no_state_to_copy() -> None:
+    for codec in (copy.deepcopy(CODEC), pickle.loads(pickle.dumps(CODEC))):  # noqa: S301
+        assert codec.decode(codec.encode([1])) == [1]
 
 
 def test_a_codec_is_anything_with_the_two_methods() -> None:
