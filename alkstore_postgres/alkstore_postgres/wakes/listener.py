@@ -35,10 +35,8 @@ def listen(hub: WakeHub, channels: Sequence[str]) -> PostgresListener:
         msg = "a listener needs at least one channel, none was given"
         raise InvalidOption(msg)
     listener = PostgresListener(hub, names)
-    if hub.state != "listening":
-        hub.settle(CONNECT_LIMIT)
-        if hub.state == "listening":
-            listener.forget()
+    if hub.state != "listening" and hub.settle(CONNECT_LIMIT):
+        listener.forget()
     return listener
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -162,13 +163,17 @@ def test_a_row_that_was_deleted_by_hand_is_lost_and_free(leases: Leases, table: 
     taken(leases.acquire("x", "me", 60.0))
 
 
+def shifted(clock: Callable[[], float], seconds: float) -> float:
+    return clock() + seconds
+
+
 def test_the_lease_counts_from_when_the_server_runs_the_statement(
     leases: Leases, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Field case B30: no client clock decides anything that is stored."""
     real = time.time
     for offset in (300.0, -300.0):
-        monkeypatch.setattr(time, "time", lambda offset=offset: real() + offset)
+        monkeypatch.setattr(time, "time", partial(shifted, real, offset))
         name = f"x{offset}"
         taken(leases.acquire(name, "me", 60.0))
         left = leases.acquire(name, "you", 60.0)
@@ -192,7 +197,11 @@ def test_a_renewal_and_a_release_wait_for_nobody(leases: Leases, other: Table) -
     lease = taken(leases.acquire("x", "me", 60.0))
     other.hold("x", "UPDATE")
     began = time.monotonic()
-    for call in (lambda: leases.renew(lease, 60.0), lambda: leases.release(lease)):
+    calls: list[Callable[[], bool]] = [
+        lambda: leases.renew(lease, 60.0),
+        lambda: leases.release(lease),
+    ]
+    for call in calls:
         with pytest.raises(DatabaseError) as caught:
             call()
         assert caught.value.retryable

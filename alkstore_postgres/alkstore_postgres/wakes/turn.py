@@ -1,0 +1,147 @@
+"""One turn of listening: from the connection to its end."""
+
+from __future__ import annotations
+
+import selectors
+import socket
+import time
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+
+from alkstore_postgres.wakes.line import Line
+
+Connect = Callable[[], psycopg.Connection[Any]]
+
+_OTHERS_LIMIT = 2.0
+
+# No epoll or kqueue: their descriptors would be shared with the child of a fork.
+_Selector: type[selectors.BaseSelector] = getattr(
+    selectors, "PollSelector", selectors.SelectSelector
+)
+
+
+class SilentError(Exception):
+    """The server did not answer in time."""
+
+
+class DeafError(Exception):
+    """Statements are answered, but notifications do not arrive."""
+
+
+class ClosingError(Exception):
+    """The hub is being closed."""
+
+
+class Turn:
+    """Connects, proves that it hears, and listens until something is wrong.
+
+    Args:
+        connect: Makes a connection in autocommit mode.
+        channel: The notification channel of the schema.
+        bell: Has something to read when the hub is being closed.
+        heartbeat: Seconds without a sound after which a probe is sent.
+        patience: Seconds that the answer may take.
+        wake: Called with each name that is woken.
+    """
+
+    def __init__(
+        self,
+        connect: Connect,
+        channel: str,
+        bell: socket.socket,
+        *,
+        heartbeat: float,
+        patience: float,
+        wake: Callable[[str], None],
+    ) -> None:
+        self._connect = connect
+        self._channel = channel
+        self._bell = bell
+        self._heartbeat = heartbeat
+        self._patience = patience
+        self._wake = wake
+        self.line: Line | None = None
+
+    def run(self, ready: Callable[[], None]) -> None:
+        """Listen; call *ready* once wakes are heard. Never returns.
+
+        Raises:
+            DeafError: The way to the server swallows notifications.
+            SilentError: The server does not answer any more.
+            ClosingError: The bell rang.
+            psycopg.Error: The connection could not be made, or was lost.
+        """
+        line = self.line = Line(self._connect(), self._channel)
+        line.greet()
+        self._expect(line, lambda: not line.busy, self._patience)
+        if not line.is_direct and not self._hears_others(line):
+            line.withdraw()
+            raise DeafError
+        line.listen()
+        self._expect_probe(line)
+        ready()
+        while True:
+            while self._pump(line, self._heartbeat):
+                pass
+            line.probe()
+            self._expect_probe(line)
+
+    def close(self) -> None:
+        """Close the connection, if there is one."""
+        if self.line is not None:
+            self.line.close()
+
+    def _expect_probe(self, line: Line) -> None:
+        try:
+            self._expect(line, lambda: line.answered and not line.busy, self._patience)
+        except SilentError:
+            if line.busy:
+                raise
+            raise DeafError from None
+
+    def _hears_others(self, line: Line) -> bool:
+        """Return whether *line* hears what another connection sends.
+
+        A pooler may serve both statements of a connection through one server connection,
+        so that it hears itself; what others send shows the truth.
+        """
+        other = Line(self._connect(), self._channel)
+        try:
+            line.probe_through(other)
+            self._expect(line, lambda: line.answered, min(_OTHERS_LIMIT, self._patience))
+        except SilentError:
+            return False
+        else:
+            return True
+        finally:
+            other.close()
+
+    def _expect(self, line: Line, done: Callable[[], bool], limit: float) -> None:
+        deadline = time.monotonic() + limit
+        while not done():
+            left = deadline - time.monotonic()
+            if left <= 0:
+                msg = f"no answer within {limit:g} s"
+                raise SilentError(msg)
+            self._pump(line, left)
+
+    def _pump(self, line: Line, limit: float) -> bool:
+        """Wait up to *limit* seconds for something to read; return whether there was."""
+        readable = wait_readable((line.fileno(), self._bell.fileno()), limit)
+        if self._bell.fileno() in readable:
+            raise ClosingError
+        if not readable:
+            return False
+        for name in line.read():
+            self._wake(name)
+        return True
+
+
+def wait_readable(descriptors: tuple[int, ...], timeout: float) -> set[int]:
+    """Return which of *descriptors* have something to read, after *timeout* seconds at most."""
+    with _Selector() as selector:
+        for descriptor in descriptors:
+            selector.register(descriptor, selectors.EVENT_READ)
+        return {key.fd for key, _ in selector.select(timeout)}

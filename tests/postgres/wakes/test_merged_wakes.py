@@ -1,0 +1,197 @@
+"""Wakes of auto-commit enqueues are merged in time, and an idle worker is woken at once."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from alkstore import DatabaseError
+from alkstore_postgres.store import PostgresStore
+from alkstore_postgres.wakes.sender import BURST, WINDOW, WakeSender
+from tests.support.waiting import wait_until
+
+OpenStore = Callable[..., PostgresStore]
+
+
+@pytest.fixture
+def store(open_store: OpenStore) -> PostgresStore:
+    return open_store()
+
+
+@pytest.fixture
+def sender(store: PostgresStore) -> Iterator[WakeSender]:
+    sender = WakeSender(store._parts.database, store._parts.database.schema)
+    yield sender
+    sender.close()
+
+
+class Tap:
+    """Counts the notifications that a server really sends."""
+
+    def __init__(self, connection: psycopg.Connection[Any], channel: str) -> None:
+        self._connection = connection
+        connection.execute(f"LISTEN {channel}")
+
+    def heard(self, seconds: float) -> Counter[str]:
+        return Counter(
+            notification.payload for notification in self._connection.notifies(timeout=seconds)
+        )
+
+
+@pytest.fixture
+def tap(connection: psycopg.Connection[Any], sender: WakeSender) -> Tap:
+    return Tap(connection, sender.channel)
+
+
+def enqueue(sender: WakeSender, name: str, times: int = 1) -> None:
+    """Do what an enqueue does with its wake."""
+    for _ in range(times):
+        if sender.inline(name):
+            sender.send_now(name)
+        else:
+            sender.merged(name)
+
+
+def test_a_lone_enqueue_carries_its_wake_itself(sender: WakeSender) -> None:
+    assert sender.inline("x")
+    assert sender.inline("y")
+    assert sender._thread is None
+
+
+def test_a_stream_of_enqueues_sends_a_few_wakes_a_second(sender: WakeSender, tap: Tap) -> None:
+    began = time.monotonic()
+    count = 0
+    while time.monotonic() - began < 2:
+        enqueue(sender, "x")
+        count += 1
+    heard = tap.heard(0.5)["x"]
+    assert count > 1_000
+    assert 2 <= heard <= BURST + 2 * 2.5 / WINDOW
+
+
+def test_the_last_enqueue_of_a_stream_is_told_within_the_window(
+    sender: WakeSender, tap: Tap
+) -> None:
+    for _ in range(50):
+        enqueue(sender, "x")
+    tap.heard(0.001)
+    while sender.inline("x"):
+        pass
+    began = time.monotonic()
+    sender.merged("x")
+    assert tap.heard(WINDOW + 0.2)["x"] >= 1
+    assert time.monotonic() - began < 1
+
+
+def test_what_was_not_asked_for_is_sent_at_once_when_nothing_was_sent_lately(
+    sender: WakeSender, connection: psycopg.Connection[Any], tap: Tap
+) -> None:
+    sender.merged("warm up the thread")
+    tap.heard(0.5)
+    began = time.monotonic()
+    sender.merged("x")
+    assert next(connection.notifies(timeout=5, stop_after=1)).payload == "x"
+    assert time.monotonic() - began < WINDOW / 2
+
+
+def test_one_name_does_not_use_up_the_allowance_of_another(sender: WakeSender) -> None:
+    while sender.inline("busy"):
+        pass
+    assert sender.inline("quiet")
+
+
+def test_many_names_are_not_remembered_for_ever(sender: WakeSender) -> None:
+    for number in range(20_000):
+        sender.inline(f"x{number}")
+        if number % 4_000 == 0:
+            time.sleep(BURST * WINDOW)
+    assert len(sender._allowances) < 10_000
+
+
+def test_many_threads_lose_no_last_wake(sender: WakeSender, tap: Tap) -> None:
+    threads = [threading.Thread(target=enqueue, args=(sender, "x", 50)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    sender.merged("last")
+    heard = tap.heard(WINDOW + 0.5)
+    assert heard["last"] == 1
+    assert heard["x"] >= 1
+
+
+def test_a_failure_is_told_once_and_never_raised(
+    sender: WakeSender, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    attempts = []
+
+    def fail(*_: object) -> int:
+        attempts.append(1)
+        raise DatabaseError("away", retryable=True)
+
+    monkeypatch.setattr(sender._database, "execute", fail)
+    for _ in range(3):
+        before = len(attempts)
+        sender.merged("x")
+        wait_until(lambda before=before: len(attempts) > before)  # type: ignore[misc]
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+
+
+def test_closing_sends_what_is_pending(sender: WakeSender, tap: Tap) -> None:
+    while sender.inline("x"):
+        pass
+    sender.merged("x")
+    began = time.monotonic()
+    sender.close()
+    assert time.monotonic() - began < 1
+    assert tap.heard(0.2)["x"] == 1
+
+
+def test_the_thread_ends_when_it_has_nothing_to_do_and_starts_again(
+    sender: WakeSender, tap: Tap, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("alkstore_postgres.wakes.sender._IDLE_LIMIT", 0.3)
+    for _ in range(2):
+        sender.merged("x")
+        assert tap.heard(0.3)["x"] == 1
+        wait_until(lambda: sender._thread is None, 3)
+
+
+def test_an_enqueue_in_a_signal_handler_meets_no_held_lock(sender: WakeSender) -> None:
+    with sender._lock:  # where the handler interrupts
+        assert sender.inline("x")
+        sender.merged("x")
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_child_of_a_fork_does_not_wait_for_the_parents_thread(sender: WakeSender) -> None:
+    sender.merged("x")
+    with sender._lock:
+        pid = os.fork()
+        if pid == 0:
+            alone = sender._thread is not None
+            sender.inline("x")
+            os._exit(0 if alone and sender._thread is None else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def test_a_waiter_of_the_same_process_is_woken_without_a_round_trip(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub, heard = store._parts.hub, threading.Event()
+    hub.attach("x", lambda _name: heard.set())
+    assert hub.settle(5)
+    heard.clear()
+    local = WakeSender(store._parts.database, store._parts.database.schema, hub)
+    monkeypatch.setattr(local._database, "execute", lambda *_: 0)
+    local.merged("x")
+    assert heard.is_set()
+    local.close()
