@@ -110,14 +110,21 @@ class WakeHub:
         """Whether `close` was called."""
         return self._closed
 
-    def attach(self, name: str, sink: Sink) -> None:
+    def attach(self, name: str, sink: Sink, *, shared: bool = False) -> None:
         """Have *sink* called for each wake of *name*, until `detach`.
 
         It is called from the listening thread, also after each (re)connection and at
         `close`. It must not block; typically it unparks a `Parker`.
+
+        Args:
+            name: The mechanism's name; not checked.
+            sink: What to call.
+            shared: Of the shared sinks of a name any will do: a wake goes to one of them.
+                Whoever was woken and finds more than it takes, or leaves without having
+                looked, passes the wake on with `wake_here`.
         """
         self._follow_fork()
-        self._waiters.add(name, sink)
+        self._waiters.add(name, sink, shared=shared)
         self._ensure_thread()
 
     def detach(self, name: str, sink: Sink) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from alkstore.names import check_name
-from alkstore_postgres.database.errors import translated
 from alkstore_postgres.database.seam import join
 from alkstore_postgres.wakes.sender import WakeSender
 
@@ -30,6 +29,4 @@ def notify_tx(sender: WakeSender, tx: Any, channel: str) -> None:
         DatabaseError: The database failed.
     """
     name = check_name(channel, "channel")
-    session = join(tx)
-    with translated():
-        sender.send_in(session, name)
+    sender.send_in(join(tx), name)

@@ -16,7 +16,7 @@ from typing import Final
 from alkstore.errors import AlkstoreError, StoreClosed
 from alkstore.stop_token import Parker
 from alkstore_postgres.database.database import Database
-from alkstore_postgres.database.session import Session
+from alkstore_postgres.database.seam import Joined
 from alkstore_postgres.database.statements import Statements
 from alkstore_postgres.wakes.channel import wake_channel
 from alkstore_postgres.wakes.hub import WakeHub
@@ -98,7 +98,7 @@ class WakeSender:
         """Send a wake of *name* and nothing else; raises `DatabaseError`."""
         self._database.execute(self._sql["notify"], self._wake(name))
 
-    def send_in(self, session: Session, name: str) -> None:
+    def send_in(self, session: Joined, name: str) -> None:
         """Send a wake of *name* when the transaction of *session* commits."""
         session.execute(self._sql["notify"], self._wake(name))
 

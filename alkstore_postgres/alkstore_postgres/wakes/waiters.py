@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import random
 import threading
 import time
 from collections.abc import Callable
@@ -18,6 +19,10 @@ logger = logging.getLogger(__name__)
 class Waiters:
     """Sinks by name.
 
+    Some want every wake. Shared ones stand for workers of which any will do: a wake goes
+    to one of them, who passes it on when there is more to do, so that one job does not set
+    a whole herd off.
+
     The tuples are replaced, never changed: the listening thread reads them without a lock.
     Changes take a lock that the same thread may take twice, so that a signal handler which
     interrupts one of them can make another.
@@ -25,38 +30,50 @@ class Waiters:
 
     def __init__(self) -> None:
         self._sinks: dict[str, tuple[Sink, ...]] = {}
+        self._shared: dict[str, tuple[Sink, ...]] = {}
         self._lock = threading.RLock()
         self._complained: float | None = None
 
-    def add(self, name: str, sink: Sink) -> None:
+    def add(self, name: str, sink: Sink, *, shared: bool = False) -> None:
         """Have *sink* called for the wakes of *name*, once for each time it was added."""
+        kind = self._shared if shared else self._sinks
         with self._lock:
-            self._sinks[name] = (*self._sinks.get(name, ()), sink)
+            kind[name] = (*kind.get(name, ()), sink)
 
     def remove(self, name: str, sink: Sink) -> None:
         """Undo one `add`; one that was never made is ignored."""
         with self._lock:
-            sinks = list(self._sinks.get(name, ()))
-            if sink in sinks:
+            for kind in (self._sinks, self._shared):
+                sinks = list(kind.get(name, ()))
+                if sink not in sinks:
+                    continue
                 sinks.remove(sink)
-            if sinks:
-                self._sinks[name] = tuple(sinks)
-            else:
-                self._sinks.pop(name, None)
+                if sinks:
+                    kind[name] = tuple(sinks)
+                else:
+                    del kind[name]
+                return
 
     def wake(self, name: str) -> None:
-        """Call the sinks of *name*."""
-        for sink in self._sinks.get(name, ()):
+        """Call the sinks of *name*, and one of its shared ones."""
+        self._call(name, self._sinks.get(name, ()))
+        shared = self._shared.get(name)
+        if shared:
+            self._call(name, (random.choice(shared),))  # noqa: S311 - any of them
+
+    def wake_all(self) -> None:
+        """Call every sink: something may have happened that nobody heard of."""
+        for kind in (self._sinks, self._shared):
+            for name, sinks in kind.copy().items():
+                self._call(name, sinks)
+
+    def _call(self, name: str, sinks: tuple[Sink, ...]) -> None:
+        for sink in sinks:
             try:
                 sink(name)
             except Exception:
                 if self._may_complain():
                     logger.exception("a waiter for %r failed to take its wake", name)
-
-    def wake_all(self) -> None:
-        """Call every sink: something may have happened that nobody heard of."""
-        for name in tuple(self._sinks):
-            self.wake(name)
 
     def _may_complain(self) -> bool:
         now = time.monotonic()

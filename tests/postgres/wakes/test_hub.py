@@ -439,3 +439,31 @@ def test_what_the_connection_string_says_about_keepalives_holds() -> None:
     assert seen["tcp_user_timeout"] == "20000"
     assert seen["autocommit"] is True
     assert "row_factory" not in seen
+
+
+@pytest.mark.slow
+def test_a_million_notifications_leave_no_memory_behind(
+    make_hub: MakeHub, connection: psycopg.Connection[Any], schema: str
+) -> None:
+    """Field case B71."""
+    hub, ear = make_hub(), Ear()
+    hub.attach("last", ear)
+    wait_until(lambda: ear.heard)
+
+    def send_many(batches: int) -> None:
+        for _ in range(batches):
+            query = "SELECT count(pg_notify(%s, 'n' || n)) FROM generate_series(1, 10000) n"
+            connection.execute(query, [wake_channel(schema)])
+            before = len(ear.heard)
+            send(connection, schema, "last")
+            wait_until(lambda before=before: len(ear.heard) > before, 60)  # type: ignore[misc]
+
+    send_many(10)
+    before = resident()
+    send_many(90)
+    assert resident() - before < 5 * 1024 * 1024
+
+
+def resident() -> int:
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * os.sysconf("SC_PAGESIZE")

@@ -1,0 +1,104 @@
+"""Who waits for which name, and who is called for a wake."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+import pytest
+
+from alkstore_postgres.wakes.channel import wake_channel
+from alkstore_postgres.wakes.waiters import Waiters
+
+
+def test_every_plain_sink_of_the_name_is_called_and_no_other() -> None:
+    waiters = Waiters()
+    heard: list[tuple[int, str]] = []
+    for number, name in enumerate(("x", "x", "y")):
+        waiters.add(name, lambda woken, number=number: heard.append((number, woken)))  # type: ignore[misc]
+    waiters.wake("x")
+    assert heard == [(0, "x"), (1, "x")]
+
+
+def test_one_shared_sink_is_called_and_each_of_them_in_the_long_run() -> None:
+    waiters = Waiters()
+    counts = [0] * 4
+
+    def count(number: int) -> None:
+        counts[number] += 1
+
+    for number in range(4):
+        waiters.add("x", lambda _, number=number: count(number), shared=True)  # type: ignore[misc]
+    for _ in range(400):
+        waiters.wake("x")
+    assert sum(counts) == 400
+    assert min(counts) > 0
+
+
+def test_after_a_reconnection_everyone_is_called() -> None:
+    waiters = Waiters()
+    heard: list[str] = []
+    for shared in (False, True, True):
+        waiters.add("x", heard.append, shared=shared)
+    waiters.wake_all()
+    assert heard == ["x"] * 3
+
+
+def test_a_sink_may_be_added_twice_and_removed_once() -> None:
+    waiters = Waiters()
+    heard: list[str] = []
+    waiters.add("x", heard.append)
+    waiters.add("x", heard.append)
+    waiters.remove("x", heard.append)
+    waiters.wake("x")
+    assert heard == ["x"]
+    waiters.remove("x", heard.append)
+    waiters.remove("x", heard.append)
+    waiters.wake("x")
+    assert heard == ["x"]
+    assert not waiters._sinks
+
+
+def test_failures_are_told_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    def fail(name: str) -> None:
+        raise ValueError(name)
+
+    waiters = Waiters()
+    waiters.add("x", fail)
+    for _ in range(50):
+        waiters.wake("x")
+    assert [record.levelno for record in caplog.records] == [logging.ERROR]
+
+
+def test_sinks_come_and_go_while_wakes_arrive() -> None:
+    waiters = Waiters()
+    steady: list[str] = []
+    waiters.add("x", steady.append)
+    stop = threading.Event()
+
+    def come_and_go() -> None:
+        mine: list[str] = []
+        while not stop.is_set():
+            waiters.add("x", mine.append)
+            waiters.remove("x", mine.append)
+
+    threads = [threading.Thread(target=come_and_go) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for _ in range(2_000):
+        waiters.wake("x")
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert len(steady) == 2_000
+    assert len(waiters._sinks["x"]) == 1
+
+
+@pytest.mark.parametrize("schema", ["alkstore", "A b", 's"; drop', "漢" * 20, "x" * 63])
+def test_a_schemas_channel_is_a_plain_identifier(schema: str) -> None:
+    channel = wake_channel(schema)
+    assert channel.isascii()
+    assert channel == channel.lower()
+    assert channel.isidentifier()
+    assert len(channel) <= 63
+    assert channel != wake_channel(schema + "x")
