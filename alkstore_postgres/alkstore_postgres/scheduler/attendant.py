@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -19,7 +18,9 @@ logger = logging.getLogger("alkstore.scheduler")
 GRACE = 0.09
 """How long the loop may take to end after the stop before its caller is let go, in seconds."""
 
-_LOOK_EVERY = 1.0
+_LOOKS = 4
+"""How many times a call is looked at within its limit. Looks are counted, no clock is read:
+one that jumps, or a process that was frozen, must not cut a call that has just begun."""
 
 
 class Attendant:
@@ -37,24 +38,23 @@ class Attendant:
     def __init__(self, limit: float) -> None:
         self._limit = limit
         self._lock = threading.Lock()
-        self._since: float | None = None
         self._connection: psycopg.Connection[Any] | None = None
+        self._looks = 0
 
     @contextmanager
     def call(self) -> Iterator[None]:
         """Attend to the database call of this block, once `watch` has told its connection."""
-        with self._lock:
-            self._since = time.monotonic()
         try:
             yield
         finally:
             with self._lock:
-                self._since = self._connection = None
+                self._connection = None
 
     def watch(self, connection: psycopg.Connection[Any]) -> None:
         """Tell which connection the present call uses."""
         with self._lock:
             self._connection = connection
+            self._looks = 0
 
     def run(self, work: Callable[[StopToken], None], stop: StopToken) -> None:
         """Run *work* in a thread until it ends or *stop* is cancelled; raise what it raises.
@@ -82,8 +82,8 @@ class Attendant:
         try:
             threading.Thread(target=body, name="alkstore leader", daemon=True).start()
             while not ended and not stop.cancelled:
-                parker.park(_LOOK_EVERY)
-                self._look()
+                if not parker.park(self._limit / _LOOKS):
+                    self._look()
         finally:
             own.cancel()
             stop.detach(parker)
@@ -94,9 +94,8 @@ class Attendant:
     @staticmethod
     def _let_go(parker: Parker, ended: list[BaseException | None]) -> None:
         """Wait for the end of the loop, but not for long."""
-        deadline = time.monotonic() + GRACE
-        # A wake of the stop may still be remembered: then the first park returns at once.
-        while not ended and parker.park(min(max(deadline - time.monotonic(), 0.0), GRACE)):
+        # The wake of the stop may still be remembered: then the first park returns at once.
+        while not ended and parker.park(GRACE):
             pass
         if not ended:
             logger.warning(
@@ -106,8 +105,11 @@ class Attendant:
 
     def _look(self) -> None:
         with self._lock:
-            connection, since = self._connection, self._since
-            if connection is None or since is None or time.monotonic() - since < self._limit:
+            connection = self._connection
+            if connection is None:
+                return
+            self._looks += 1
+            if self._looks <= _LOOKS:
                 return
             self._connection = None
             _cut(connection)

@@ -55,4 +55,4 @@ class Outlook:
         if self.soonest is None:
             return None
         wait = (self.soonest - self.now) / MICROS_PER_SECOND
-        return wait - (time.monotonic() - self.asked_at)
+        return wait - max(time.monotonic() - self.asked_at, 0.0)

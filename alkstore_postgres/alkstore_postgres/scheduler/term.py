@@ -191,11 +191,10 @@ class Term:
 
     def _sleep(self, lease: Lease, outlook: Outlook) -> None:
         """Sleep until the next boundary, a wake or the stop, renewing the lease meanwhile."""
+        since_renewal = max(time.monotonic() - self._renewed_at, 0.0)
+        to_renewal = max(self._renew_every - since_renewal, 0.0)
         while not self._stop.cancelled:
             left = self._until_turn(outlook)
-            to_renewal = max(self._renewed_at + self._renew_every - time.monotonic(), 0.0)
-            # Whatever the clock says, a renewal is never further away than this.
-            to_renewal = min(to_renewal, self._renew_every)
             span = to_renewal if left is None else min(left, to_renewal)
             if span > 0 and self._bell.park(span):
                 return
@@ -207,6 +206,8 @@ class Term:
                 return  # acted on at the top of the next turn
             outlook = renewed
             self._good_turn()
+            # No clock is asked here: whatever it says, the next renewal is not at once.
+            to_renewal = self._renew_every
 
     def _until_turn(self, outlook: Outlook) -> float | None:
         """Return how many seconds from now the next turn begins, ``None``: nothing to wait for."""

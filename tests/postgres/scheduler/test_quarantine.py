@@ -1,0 +1,250 @@
+"""Rows that were damaged by hand never stop or delay the others (field case B38)."""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from alkstore import ScheduleQuarantined
+from alkstore_postgres.scheduler.tick import Ticker
+from alkstore_postgres.store import PostgresStore
+from tests.support.schedules import ScheduleTable
+
+DAMAGE = [
+    ("spec", "'banana'", "invalid spec"),
+    ("spec", "''", "invalid spec"),
+    ("spec", "'* * * * *'", "invalid spec"),
+    ("spec", "'@every 0s'", "zero"),
+    ("spec", "'@every -5m'", "invalid spec"),
+    ("spec", "'@every 999999999h'", "too long"),
+    ("spec", "repeat('x', 1000000)", "invalid spec"),
+    ("spec", "NULL", "invalid spec"),
+    ("queue", "''", "invalid queue name"),
+    ("queue", "'__alkstore_outbox:x'", "reserved queue name"),
+    ("queue", "repeat('x', 9000)", "invalid queue name"),
+    ("queue", "E'a\\nb'", "invalid queue name"),
+    ("queue", "NULL", "invalid queue name"),
+    ("payload", "NULL", "payload is NULL"),
+    ("priority", "NULL", "priority"),
+    ("expires", "-1", "expires"),
+    ("expires", "0", "expires"),
+    ("expires", "'NaN'", "expires"),
+    ("expires", "'Infinity'", "expires"),
+    ("expires", "'-Infinity'", "expires"),
+    ("expires", "1e300", "expires"),
+    ("max_attempts", "0", "max_attempts"),
+    ("max_attempts", "-1", "max_attempts"),
+    ("catch_up", "'never'", "catch_up"),
+    ("catch_up", "NULL", "catch_up"),
+    ("starts_at", "'infinity'", "starts_at"),
+    ("starts_at", "'-infinity'", "starts_at"),
+    ("next_fire_at", "NULL", "next_fire_at is NULL"),
+    ("next_fire_at", "'infinity'", "next_fire_at is infinite"),
+    ("next_fire_at", "'-infinity'", "next_fire_at is infinite"),
+    ("next_fire_at", "'4000-01-01 BC'", "next_fire_at is infinite"),
+    ("next_fire_at", "'20000-01-01'", "next_fire_at is infinite"),
+]
+IDS = [f"{column}-{expression[:20]}" for column, expression, _ in DAMAGE]
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def pair(store: PostgresStore, table: ScheduleTable) -> PostgresStore:
+    """A store with two schedules that are due: the first one is for damage."""
+    for name in ("bad", "good"):
+        store.schedule(name, "@every 1h", "q", 1)
+        table.shift(name, -1)
+    table.unprotect()
+    return store
+
+
+@pytest.mark.parametrize(("column", "expression", "reason"), DAMAGE, ids=IDS)
+def test_a_damaged_row_is_set_aside_and_the_others_fire(
+    *,
+    pair: PostgresStore,
+    table: ScheduleTable,
+    ticker: Ticker,
+    caplog: pytest.LogCaptureFixture,
+    column: str,
+    expression: str,
+    reason: str,
+) -> None:
+    table.set("bad", column, expression)
+    shown = pair.get_schedule("bad")
+    assert shown is not None
+    assert reason in str(shown.quarantine), "the reason shows before any tick met the row"
+    assert pair._parts.registry.report().quarantined == {"bad": shown.quarantine}
+    with caplog.at_level(logging.WARNING, "alkstore"):
+        assert ticker.tick(None).fired == 1
+        assert [record.levelname for record in caplog.records] == ["ERROR"]
+        assert reason in caplog.text
+        assert [name for name, _ in table.ledger()] == ["good"]
+        for _ in range(3):
+            assert ticker.tick(None).progress is False, "it is not tried again and again"
+    assert len(caplog.records) == 1
+    assert reason in table.value("bad", "quarantine")
+    assert [schedule.quarantine is None for schedule in pair.schedules()] == [False, True]
+    assert not ticker.tick(None).outlook.pending
+
+
+@pytest.mark.parametrize(("column", "expression", "reason"), DAMAGE, ids=IDS)
+def test_registering_again_mends_it(
+    *,
+    pair: PostgresStore,
+    table: ScheduleTable,
+    ticker: Ticker,
+    column: str,
+    expression: str,
+    reason: str,
+) -> None:
+    del reason
+    before = table.value("bad", "next_fire_at")
+    table.set("bad", column, expression)
+    ticker.tick(None)
+    mended = pair.schedule("bad", "@every 1h", "q", 1)
+    assert mended.quarantine is None
+    assert mended == pair.get_schedule("bad")
+    assert (mended.queue, mended.payload, mended.priority, mended.expires) == ("q", 1, 0, None)
+    if column in ("spec", "next_fire_at", "starts_at"):
+        assert mended.next_fire_at is not None
+        assert timedelta(0) < mended.next_fire_at - table.now() <= HOUR
+        table.shift("bad", -1)
+    else:
+        assert mended.next_fire_at == before, "the grid is sound: it is kept"
+    assert ticker.tick(None).fired == 1
+
+
+def test_a_row_without_a_paused_mark_is_reported_and_mended(
+    pair: PostgresStore, table: ScheduleTable, ticker: Ticker
+) -> None:
+    table.set("bad", "paused", "NULL")
+    assert ticker.tick(None).fired == 1
+    shown = pair.get_schedule("bad")
+    assert shown is not None
+    assert shown.quarantine == "paused is NULL"
+    assert pair.schedule("bad", "@every 1h", "q", 1).quarantine is None
+    assert ticker.tick(None).fired == 1
+
+
+@pytest.mark.parametrize(
+    ("column", "expression", "value"),
+    [
+        ("skipped", "NULL", 0),
+        ("skipped", "-7", 0),
+        ("skipped", "9223372036854775807", 2**63 - 1),
+        ("last_fire_at", "'infinity'", None),
+        ("created_at", "NULL", None),
+        ("updated_at", "'-infinity'", None),
+    ],
+)
+def test_damage_that_does_not_keep_it_from_firing_is_written_over(
+    *,
+    pair: PostgresStore,
+    table: ScheduleTable,
+    ticker: Ticker,
+    column: str,
+    expression: str,
+    value: int | None,
+) -> None:
+    table.set("bad", column, expression)
+    before = pair.get_schedule("bad")
+    assert before is not None
+    assert before.quarantine is None
+    assert ticker.tick(None).fired == 2
+    after = pair.get_schedule("bad")
+    assert after is not None
+    assert after.last_fire_at is not None
+    if column == "skipped":
+        assert before.skipped == after.skipped == value
+
+
+def test_a_priority_that_no_job_can_have_is_set_aside(
+    pair: PostgresStore, table: ScheduleTable, ticker: Ticker
+) -> None:
+    table.run("ALTER TABLE {schedules} ALTER COLUMN priority TYPE integer")
+    table.set("bad", "priority", "40000")
+    assert ticker.tick(None).fired == 1
+    shown = pair.get_schedule("bad")
+    assert shown is not None
+    assert "priority" in str(shown.quarantine)
+
+
+def test_a_name_that_breaks_the_rule_is_set_aside(
+    pair: PostgresStore, table: ScheduleTable, ticker: Ticker
+) -> None:
+    table.set("bad", "name", "'__alkstore_x'")
+    assert ticker.tick(None).fired == 1
+    assert [schedule.quarantine is None for schedule in pair.schedules()] == [False, True]
+
+
+def test_a_payload_that_does_not_decode_is_the_handlers_affair(
+    pair: PostgresStore, table: ScheduleTable, ticker: Ticker
+) -> None:
+    table.set("bad", "payload", "'\\xff'")
+    assert ticker.tick(None).fired == 2
+    shown = pair.get_schedule("bad")
+    assert shown is not None
+    assert (shown.quarantine, shown.raw) == (None, b"\xff")
+
+
+def test_a_quarantined_row_can_be_paused_resumed_removed_but_not_run(
+    pair: PostgresStore, table: ScheduleTable, ticker: Ticker
+) -> None:
+    table.set("bad", "spec", "'banana'")
+    ticker.tick(None)
+    assert pair.pause("bad")
+    assert pair.resume("bad")
+    with pytest.raises(ScheduleQuarantined):
+        pair.run_now("bad")
+    assert ticker.tick(None).progress is False
+    assert pair.unschedule("bad")
+
+
+def test_a_damaged_row_that_is_resumed_is_set_aside_at_its_time(
+    pair: PostgresStore, table: ScheduleTable, ticker: Ticker
+) -> None:
+    pair.pause("bad")
+    table.set("bad", "spec", "'banana'")
+    assert ticker.tick(None).quarantined == 0
+    assert pair.resume("bad")
+    assert ticker.tick(None).quarantined == 1
+
+
+def test_damaged_times_are_found_by_the_index(
+    store: PostgresStore, table: ScheduleTable, schema: str
+) -> None:
+    table.unprotect()
+    table.run(
+        "INSERT INTO {schedules} (name, spec, queue, payload, priority, catch_up, next_fire_at,"
+        " created_at, updated_at) SELECT 's' || n, '@every 1h', 'q', '1', 0, 'all',"
+        " now() + interval '1 h', now(), now() FROM generate_series(1, 5000) n"
+    )
+    table.run("ANALYZE {schedules}")
+    from alkstore_postgres.database.statements import Statements
+
+    ticks = Statements("alkstore_postgres.scheduler", "tick.sql", schema)
+    outlook = Statements("alkstore_postgres.scheduler", "outlook.sql", schema)["outlook"]
+    for statement, values in (
+        (ticks["due"], {"rows": 500}),
+        (ticks["missing"], {"rows": 500}),
+        (ticks["beyond"], {"rows": 500}),
+        (outlook, {}),
+    ):
+        cursor: Any = table._connection.execute(b"EXPLAIN (ANALYZE, BUFFERS) " + statement, values)
+        text = "\n".join(row[0] for row in cursor)
+        assert "schedules_due" in text
+        assert "Seq Scan" not in text
+
+
+def test_overdue_schedules_are_reported_as_late(pair: PostgresStore, table: ScheduleTable) -> None:
+    """Field case B123: an enabled schedule that nobody fires shows."""
+    table.shift("bad", -3 * 3_600)
+    pair.schedule("paused", "@every 1s", "q", 1)
+    pair.pause("paused")
+    table.shift("paused", -3_600)
+    report = pair._parts.registry.report()
+    assert (report.total, report.paused, report.late, report.quarantined) == (3, 1, ["bad"], {})
+    assert pair._parts.registry.overdue() == ["bad"]
