@@ -75,4 +75,5 @@ class EngineCursor(psycopg.Cursor[TupleRow]):
             prepare: ``None`` leaves it to the connection's threshold, ``False`` leaves
                 nothing prepared on the server.
         """
-        self.execute(query, params, prepare=prepare)
+        # Never without parameters: percent signs are doubled in every statement.
+        self.execute(query, params or {}, prepare=prepare)

@@ -1,4 +1,4 @@
-"""How the driver's errors become ours."""
+"""How the drivers' errors become ours."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ NOTIFY_QUEUE_FULL = "54000"
 _SCHEMA_MISSING = frozenset({"42P01", "42703", "3F000"})
 _RETRYABLE_CLASSES = frozenset({"08", "40", "53", "57"})
 _RETRYABLE_STATES = frozenset({"25006", "55P03", "55006", "25P03", "25P04"})
+_LOST = frozenset({"OperationalError", "InterfaceError"})
 
 
 def translate(error: Exception) -> AlkstoreError:
@@ -27,22 +28,34 @@ def translate(error: Exception) -> AlkstoreError:
     The message holds the server's primary message only: details may quote values.
     """
     if isinstance(error, PoolClosed):
-        return StoreClosed("the connection pool is closed")
+        return StoreClosed(f"the connection pool cannot be used: {error}")
     if isinstance(error, (PoolTimeout, TooManyRequests)):
         msg = f"no connection could be had from the pool in time: {error}"
         return DatabaseError(msg, retryable=True)
-    if not isinstance(error, psycopg.Error):
-        return DatabaseError(f"{type(error).__name__}: {error}")
-    sqlstate = error.sqlstate
-    if sqlstate in _SCHEMA_MISSING:
-        msg = f"the schema does not fit this version of alkstore, migrate it: {_primary(error)}"
-        return SchemaOutdated(msg)
-    if sqlstate is None:
-        # No server said this: the connection broke, or could not be made.
-        retryable = isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError))
-    else:
-        retryable = sqlstate[:2] in _RETRYABLE_CLASSES or sqlstate in _RETRYABLE_STATES
-    return DatabaseError(_primary(error), sqlstate=sqlstate, retryable=retryable)
+    if isinstance(error, psycopg.Error):
+        return _told(error, error.sqlstate, error.diag.message_primary)
+    if isinstance(error, UnicodeEncodeError):
+        # The driver writes text in the session's encoding.
+        return DatabaseError(f"a character does not exist in {error.encoding}, the client encoding")
+    return DatabaseError(f"{type(error).__name__}: {error}")
+
+
+def translate_foreign(error: BaseException | None) -> AlkstoreError:
+    """Return the `AlkstoreError` for an error of psycopg2, SQLAlchemy or Django.
+
+    They are recognised by what they have, not by their classes: none of the three may be
+    there. Where one wraps an error of a driver, the driver's error tells.
+    """
+    if isinstance(error, psycopg.Error):
+        return translate(error)
+    if error is None:
+        return DatabaseError("the driver failed")
+    if hasattr(error, "pgcode"):
+        diag = getattr(error, "diag", None)
+        return _told(error, error.pgcode, getattr(diag, "message_primary", None))
+    if error.__cause__ is not None:
+        return translate_foreign(error.__cause__)
+    return DatabaseError(_first_line(error))
 
 
 @contextmanager
@@ -50,10 +63,23 @@ def translated() -> Iterator[None]:
     """Translate what the driver raises inside the block, with the error as the cause."""
     try:
         yield
-    except (psycopg.Error, PoolTimeout, PoolClosed, TooManyRequests) as error:
+    except (psycopg.Error, PoolTimeout, PoolClosed, TooManyRequests, UnicodeEncodeError) as error:
         raise translate(error) from error
 
 
-def _primary(error: psycopg.Error) -> str:
-    text = error.diag.message_primary or str(error) or type(error).__name__
-    return text.strip().splitlines()[0]
+def _told(error: BaseException, sqlstate: str | None, primary: str | None) -> AlkstoreError:
+    message = primary or _first_line(error)
+    if sqlstate in _SCHEMA_MISSING:
+        return SchemaOutdated(
+            f"the schema does not fit this version of alkstore, migrate it: {message}"
+        )
+    if sqlstate is None:
+        # No server said this: the connection broke, or could not be made.
+        retryable = not _LOST.isdisjoint(one.__name__ for one in type(error).__mro__)
+    else:
+        retryable = sqlstate[:2] in _RETRYABLE_CLASSES or sqlstate in _RETRYABLE_STATES
+    return DatabaseError(message, sqlstate=sqlstate, retryable=retryable)
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

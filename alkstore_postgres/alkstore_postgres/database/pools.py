@@ -29,9 +29,7 @@ class Pools:
         arguments: Keyword arguments of our own pool.
     """
 
-    def __init__(
-        self, lent: AnyPool | None, conninfo: str, arguments: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, lent: AnyPool | None, conninfo: str, arguments: Mapping[str, Any]) -> None:
         self.lent = lent
         self.conninfo = conninfo
         self._arguments = dict(arguments)

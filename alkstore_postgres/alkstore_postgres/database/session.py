@@ -21,9 +21,7 @@ class Session:
 
     __slots__ = ("_cursor", "_prepare")
 
-    def __init__(
-        self, connection: psycopg.Connection[Any], *, prepare: bool | None = None
-    ) -> None:
+    def __init__(self, connection: psycopg.Connection[Any], *, prepare: bool | None = None) -> None:
         self._cursor = EngineCursor(connection)
         self._prepare = prepare
 

@@ -9,6 +9,8 @@ from importlib.resources import files
 
 from psycopg import sql
 
+from alkstore_postgres.database.operators import qualify
+
 _NAME = re.compile(r"^-- name: (?P<name>\w+)$", re.MULTILINE)
 _COMMENT = re.compile(r"^\s*--.*\n?", re.MULTILINE)
 
@@ -18,8 +20,9 @@ class Statements:
 
     A file holds blocks that start with ``-- name: <name>``. The comment lines that follow
     say what the statement promises and which index carries it; they are not sent.
-    ``{schema}`` stands for the schema's quoted name. Values are parameters, except for
-    numbers that decide about the plan: see `variant`.
+    ``{schema}`` stands for the schema's quoted name, and operators become those of
+    ``pg_catalog``. Values are parameters, except for numbers that decide about the plan:
+    see `variant`.
 
     Args:
         package: The package whose folder holds the file.
@@ -29,7 +32,8 @@ class Statements:
 
     def __init__(self, package: str, file: str, schema: str) -> None:
         self._origin = f"{package}/{file}"
-        self._schema = sql.Identifier(schema)
+        # A percent sign would begin a parameter.
+        self._schema = sql.Identifier(schema.replace("%", "%%"))
         self._blocks = _blocks(package, file)
         self._queries: dict[tuple[str, int | None], bytes] = {}
 
@@ -71,7 +75,9 @@ class Statements:
         return query
 
 
-_USUAL_LIMITS = frozenset((*range(1, 17), 20, 24, 25, 32, 48, 50, 64, 100, 128, 200, 256, 500, 1000))
+_USUAL_LIMITS = frozenset(
+    (*range(1, 17), 20, 24, 25, 32, 48, 50, 64, 100, 128, 200, 256, 500, 1000)
+)
 
 
 @cache
@@ -79,6 +85,6 @@ def _blocks(package: str, file: str) -> dict[str, str]:
     text = (files(package) / file).read_text(encoding="utf-8")
     parts = _NAME.split(text)
     return {
-        name: _COMMENT.sub("", body).strip().rstrip(";")
+        name: qualify(_COMMENT.sub("", body).strip().rstrip(";"))
         for name, body in zip(parts[1::2], parts[2::2], strict=True)
     }

@@ -86,9 +86,9 @@ SELECT
     overdue.found,
     EXTRACT(
         EPOCH FROM pg_catalog.clock_timestamp() - pg_catalog.statement_timestamp()
-    )::float8,
+    )::pg_catalog.float8,
     CASE WHEN claimed.id IS NULL THEN (
-        SELECT EXTRACT(EPOCH FROM min(soon.at) - pg_catalog.statement_timestamp())::float8
+        SELECT EXTRACT(EPOCH FROM pg_catalog.min(soon.at) - pg_catalog.statement_timestamp())::pg_catalog.float8
         FROM (
             SELECT (
                 SELECT jobs.run_at FROM {schema}.jobs

@@ -36,7 +36,7 @@ SELECT
     pg_catalog.statement_timestamp() + pg_catalog.make_interval(secs => %(expires)s),
     %(max_attempts)s, %(visibility_timeout)s, %(base_backoff)s,
     pg_catalog.statement_timestamp()
-FROM pg_catalog.unnest(%(payloads)s::bytea[]) WITH ORDINALITY AS item (payload, position)
+FROM pg_catalog.unnest(%(payloads)s::pg_catalog.bytea[]) WITH ORDINALITY AS item (payload, position)
 ORDER BY item.position
 RETURNING id;
 

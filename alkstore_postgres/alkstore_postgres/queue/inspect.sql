@@ -55,6 +55,6 @@ SELECT
     (SELECT pg_catalog.count(*) FROM {schema}.dead_jobs WHERE dead_jobs.queue = %(queue)s),
     EXTRACT(
         EPOCH FROM pg_catalog.statement_timestamp()
-            - min(placed.run_at) FILTER (WHERE placed.place = 'ready')
-    )::float8
+            - pg_catalog.min(placed.run_at) FILTER (WHERE placed.place = 'ready')
+    )::pg_catalog.float8
 FROM placed;

@@ -10,7 +10,8 @@ from alkstore.codec import Codec, encode_payload
 from alkstore.errors import DatabaseError
 from alkstore.options import Enqueue
 from alkstore_postgres.database.database import Database
-from alkstore_postgres.database.errors import NOTIFY_QUEUE_FULL, translated
+from alkstore_postgres.database.errors import NOTIFY_QUEUE_FULL
+from alkstore_postgres.database.seam import Joined
 from alkstore_postgres.database.session import Session
 from alkstore_postgres.database.statements import Statements
 from alkstore_postgres.queue.claim_places import ClaimPlaces
@@ -85,11 +86,10 @@ class Producer:
         self._wakes.merged(queue)
         return ids
 
-    def enqueue_in(self, session: Session, queue: str, raw: bytes, options: Enqueue) -> int:
+    def enqueue_in(self, session: Joined, queue: str, raw: bytes, options: Enqueue) -> int:
         """Store one job inside the caller's transaction, its wake included."""
         params = self._params(queue, options) | {"payload": raw, "wake": True}
-        with translated():
-            job_id: int = session.fetch_value(self._sql["enqueue"], params)
+        job_id: int = session.fetch_value(self._sql["enqueue"], params)
         return job_id
 
     def wake(self, queue: str) -> None:

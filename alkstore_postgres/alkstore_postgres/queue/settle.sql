@@ -57,7 +57,7 @@ RETURNING pg_catalog.set_config('synchronous_commit', 'off', true);
 WITH held AS MATERIALIZED (
     SELECT jobs.id
     FROM ROWS FROM (
-        pg_catalog.unnest(%(ids)s::bigint[]), pg_catalog.unnest(%(claim_ids)s::uuid[])
+        pg_catalog.unnest(%(ids)s::bigint[]), pg_catalog.unnest(%(claim_ids)s::pg_catalog.uuid[])
     ) AS claim (id, claim_id)
     JOIN {schema}.jobs ON jobs.id = claim.id AND jobs.claim_id = claim.claim_id
     ORDER BY jobs.id
@@ -72,7 +72,7 @@ RETURNING jobs.id, jobs.claim_id;
 WITH held AS MATERIALIZED (
     SELECT jobs.id
     FROM ROWS FROM (
-        pg_catalog.unnest(%(ids)s::bigint[]), pg_catalog.unnest(%(claim_ids)s::uuid[])
+        pg_catalog.unnest(%(ids)s::bigint[]), pg_catalog.unnest(%(claim_ids)s::pg_catalog.uuid[])
     ) AS claim (id, claim_id)
     JOIN {schema}.jobs ON jobs.id = claim.id AND jobs.claim_id = claim.claim_id
     ORDER BY jobs.id

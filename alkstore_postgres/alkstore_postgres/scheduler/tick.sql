@@ -99,5 +99,5 @@ WHERE s.name = bad.name;
 
 -- name: wakes
 -- One wake for each queue of the array; heard after the commit, gone with a rollback.
-SELECT pg_catalog.count(pg_catalog.pg_notify(%(channel)s::pg_catalog.text, fired.queue)::text)
+SELECT pg_catalog.count(pg_catalog.pg_notify(%(channel)s::pg_catalog.text, fired.queue)::pg_catalog.text)
 FROM pg_catalog.unnest(%(queues)s::pg_catalog.text[]) AS fired (queue);

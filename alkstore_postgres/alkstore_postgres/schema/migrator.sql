@@ -37,7 +37,7 @@ CREATE TABLE IF NOT EXISTS {schema}.migrations (
 
 -- name: state
 -- The schema's version, and the oldest code version that works with all of it.
-SELECT max(migrations.version), max(migrations.compatible_from) FROM {schema}.migrations;
+SELECT pg_catalog.max(migrations.version), pg_catalog.max(migrations.compatible_from) FROM {schema}.migrations;
 
 -- name: record
 INSERT INTO {schema}.migrations (version, compatible_from, applied_at, name)

@@ -1,0 +1,74 @@
+"""Joining connections of Django, which is never imported here.
+
+An object of Django can only come from an application that has imported it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from alkstore.errors import DatabaseError, NoTransaction
+from alkstore_postgres.database.cursor import Params
+from alkstore_postgres.database.seam.joined import Joined
+from alkstore_postgres.database.seam.psycopg_connections import AUTOCOMMIT_REFUSED
+
+
+def join_django(tx: Any, join_driver: Callable[[Any], Joined]) -> Joined | None:
+    """Return what runs statements on *tx*; ``None`` when it is not of Django.
+
+    Args:
+        tx: ``django.db.connection`` or ``django.db.connections[alias]``.
+        join_driver: Joins the connection of the driver below.
+
+    Raises:
+        NoTransaction: It is outside of ``transaction.atomic``, in autocommit mode.
+        TypeError: It is a connection to another kind of database.
+        DatabaseError: It is closed, or its ``atomic`` block is marked for rollback.
+    """
+    base: Any = sys.modules.get("django.db.backends.base.base")
+    proxies: Any = sys.modules.get("django.utils.connection")
+    if base is None or not isinstance(tx, (base.BaseDatabaseWrapper, proxies.ConnectionProxy)):
+        return None
+    vendor = getattr(tx, "vendor", "no database")
+    if vendor != "postgresql":
+        msg = f"a Django connection to PostgreSQL is needed, not to {vendor}"
+        raise TypeError(msg)
+    if tx.needs_rollback:
+        msg = "the atomic block is marked for rollback"
+        raise DatabaseError(msg)
+    if tx.connection is None:
+        if tx.settings_dict["AUTOCOMMIT"]:
+            raise NoTransaction(AUTOCOMMIT_REFUSED)
+        tx.ensure_connection()  # as Django does before a first statement
+    return _DjangoJoined(tx, join_driver(tx.connection))
+
+
+class _DjangoJoined:
+    """Has Django look at the connection after a failure, as it does after its own."""
+
+    __slots__ = ("_inner", "_wrapper")
+
+    def __init__(self, wrapper: Any, inner: Joined) -> None:
+        self._wrapper = wrapper
+        self._inner = inner
+
+    def execute(self, query: bytes, params: Params = None) -> int:
+        """Run a statement; return how many rows it touched."""
+        with self._noticed():
+            return self._inner.execute(query, params)
+
+    def fetch_value(self, query: bytes, params: Params = None) -> Any:
+        """Run a statement that returns a row; return the row's first value."""
+        with self._noticed():
+            return self._inner.fetch_value(query, params)
+
+    @contextmanager
+    def _noticed(self) -> Iterator[None]:
+        try:
+            yield
+        except DatabaseError:
+            self._wrapper.errors_occurred = True
+            raise

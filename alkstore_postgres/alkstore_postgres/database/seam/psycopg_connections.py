@@ -1,0 +1,55 @@
+"""Joining connections and cursors of psycopg."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+from psycopg.pq import TransactionStatus
+
+from alkstore.errors import DatabaseError, NoTransaction
+from alkstore_postgres.database.cursor import Params
+from alkstore_postgres.database.errors import translated
+from alkstore_postgres.database.seam.joined import Joined
+from alkstore_postgres.database.session import Session
+
+AUTOCOMMIT_REFUSED = (
+    "the connection is in autocommit mode and no transaction is open on it; open one (psycopg: "
+    "connection.transaction(), SQLAlchemy: engine.begin(), Django: transaction.atomic()), or use "
+    "store.transaction()"
+)
+CLOSED = "the connection is closed"
+
+
+def join_psycopg(tx: Any) -> Joined | None:
+    """Return what runs statements on *tx*; ``None`` when it is not of psycopg.
+
+    Raises:
+        NoTransaction: It is in autocommit mode outside a transaction.
+        DatabaseError: It is closed.
+    """
+    connection = tx.connection if isinstance(tx, psycopg.Cursor) else tx
+    if not isinstance(connection, psycopg.Connection):
+        return None
+    if connection.closed:
+        raise DatabaseError(CLOSED, retryable=True)
+    if connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE:
+        raise NoTransaction(AUTOCOMMIT_REFUSED)
+    return _PsycopgJoined(connection)
+
+
+class _PsycopgJoined:
+    __slots__ = ("_session",)
+
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        self._session = Session(connection, prepare=False)
+
+    def execute(self, query: bytes, params: Params = None) -> int:
+        """Run a statement; return how many rows it touched."""
+        with translated():
+            return self._session.execute(query, params)
+
+    def fetch_value(self, query: bytes, params: Params = None) -> Any:
+        """Run a statement that returns a row; return the row's first value."""
+        with translated():
+            return self._session.fetch_value(query, params)
