@@ -68,7 +68,8 @@ class Runners:
             runner.ask_to_end(CLOSE_GRACE)
         deadline = time.monotonic() + CLOSE_GRACE + 1.0
         for runner in runners:
-            runner.join(max(deadline - time.monotonic(), 0.0))
+            # One that was stopped before has no grace left, and its handlers are let go.
+            runner.wind_up(max(deadline - time.monotonic(), 0.0))
 
     def after_fork(self) -> None:
         """Leave the runners to the parent; the child may start its own."""

@@ -26,6 +26,7 @@ from alkstore.options import (
     resolve_enqueue,
     resolve_queue,
 )
+from alkstore.runners.at_exit import stop_all
 from alkstore.stop_token import StopToken
 from alkstore.traits import Delivery, Handler, Listener, LockHandle, Outbox, Queue, Runner
 from alkstore.values import Job, Schedule
@@ -307,6 +308,7 @@ def _register(store: PostgresStore) -> None:
 
 def _close_all() -> None:
     """Stop what still runs when the interpreter ends, so that claims and leases go back."""
+    stop_all()
     for store in list(_open_stores):
         store.close()
 

@@ -21,8 +21,8 @@ class Stoppable(Protocol):
         """Begin to end; what still runs is given up after *grace* seconds."""
         ...
 
-    def join(self, timeout: float | None = None) -> bool:
-        """Wait for the end; return whether it came within *timeout* seconds."""
+    def wind_up(self, timeout: float) -> bool:
+        """Wait for up to *timeout* seconds until nothing is in hand any more."""
         ...
 
 
@@ -34,15 +34,14 @@ def stop_at_exit(runner: Stoppable) -> None:
     _running.add(runner)
 
 
-def _stop_all() -> None:
+def stop_all() -> None:
+    """Stop every runner of this process within a second."""
     runners = list(_running)
     for runner in runners:
         runner.ask_to_end(GRACE)
     deadline = time.monotonic() + _LIMIT
     for runner in runners:
-        runner.join(max(deadline - time.monotonic(), 0.0))
+        runner.wind_up(max(deadline - time.monotonic(), 0.0))
 
 
-# Exit functions run last in, first out, and what is registered here at import runs after
-# those of stores opened later: a store that closes itself at exit finds its runners first.
-atexit.register(_stop_all)
+atexit.register(stop_all)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -62,8 +63,7 @@ class JobPool(Supervisor):
         )
         self._claims = Claims()
         self._settlement = Settlement(queue, self._claims, self._status)
-        self._crew = 0
-        self._cut_short = False
+        self._crew: list[threading.Thread] = []
         self._dismissed = False
 
     # -- for subclasses
@@ -88,8 +88,8 @@ class JobPool(Supervisor):
         self._claims.claimer.unpark()
 
     @override
-    def _ended_well(self) -> bool:
-        return not self._cut_short
+    def _given_up(self) -> list[threading.Thread]:
+        return self._crew if self._dismissed and self._cut_short else []
 
     @override
     def _details(self) -> dict[str, Any]:
@@ -141,9 +141,8 @@ class JobPool(Supervisor):
     def _grow(self) -> None:
         """Start handler threads for what has none."""
         wanted = min(self._claims.unstarted + self._claims.running, self._concurrency)
-        while self._crew < wanted:
-            self._spawn(f"handler {self._crew + 1}", self._handle)
-            self._crew += 1
+        while len(self._crew) < wanted:
+            self._crew.append(self._spawn(f"handler {len(self._crew) + 1}", self._handle))
 
     def _handle(self) -> None:
         """Work on one claim after the other."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from alkstore._typing import Self, override
@@ -58,6 +58,7 @@ class Supervisor:
         self._threads: list[threading.Thread] = []
         self._begun_at: float | None = None
         self._deadline: float | None = None
+        self._cut_short = False
 
     # -- for subclasses
 
@@ -73,8 +74,12 @@ class Supervisor:
         """Return what else there is to know."""
         return {}
 
-    def _spawn(self, part: str, body: Callable[[], None]) -> None:
-        """Run *body* in a supervised thread.
+    def _given_up(self) -> Collection[threading.Thread]:
+        """Return the threads that nobody waits for any more."""
+        return ()
+
+    def _spawn(self, part: str, body: Callable[[], None]) -> threading.Thread:
+        """Run *body* in a supervised thread and return that.
 
         Raises:
             RuntimeError: No thread can be started.
@@ -88,6 +93,7 @@ class Supervisor:
         with self._lock:
             thread.start()
             self._threads.append(thread)
+        return thread
 
     def _time_left(self) -> float:
         """Return how long work may still go on after the stop, in seconds."""
@@ -178,7 +184,20 @@ class Supervisor:
         limit = wait_seconds(timeout)
         grace = DEFAULT_GRACE if limit is None else limit
         self.ask_to_end(grace)
-        return self.join(grace + AFTER_GRACE) and self._ended_well()
+        return self.wind_up(grace + AFTER_GRACE)
+
+    def wind_up(self, timeout: float) -> bool:
+        """Wait until nothing is in hand any more.
+
+        Handlers whose claims were given up may run on: nobody waits for them.
+
+        Args:
+            timeout: How long to wait at most, in seconds.
+
+        Returns:
+            Whether everything ended as it should.
+        """
+        return self._wait(timeout, self._given_up) and not self._cut_short
 
     def join(self, timeout: Seconds | None = None) -> bool:
         """Wait until it has ended; see `Runner.join`.
@@ -186,25 +205,7 @@ class Supervisor:
         Raises:
             InvalidOption: *timeout* is not a duration.
         """
-        limit = wait_seconds(timeout)
-        if self.inherited:
-            return True
-        deadline = None if limit is None else time.monotonic() + limit
-        while True:
-            with self._lock:  # a thread that is being started counts
-                alive = [thread for thread in self._threads if thread.is_alive()]
-            if not alive:
-                return True
-            if threading.current_thread() in alive:
-                return False
-            left = None if deadline is None else deadline - time.monotonic()
-            if left is not None and left <= 0:
-                return False
-            alive[0].join(left)
-
-    def _ended_well(self) -> bool:
-        """Whether everything that was held could be finished."""
-        return True
+        return self._wait(wait_seconds(timeout), tuple)
 
     @override
     def __repr__(self) -> str:
@@ -233,6 +234,26 @@ class Supervisor:
                 if done or tries_at_the_end == _TRIES_AT_THE_END:
                     return
             self._rest(failures)
+
+    def _wait(
+        self, limit: float | None, given_up: Callable[[], Collection[threading.Thread]]
+    ) -> bool:
+        """Wait for all threads but those *given_up*; return whether all have ended."""
+        if self.inherited:
+            return True
+        deadline = None if limit is None else time.monotonic() + limit
+        while True:
+            with self._lock:  # a thread that is being started counts
+                alive = [thread for thread in self._threads if thread.is_alive()]
+            if threading.current_thread() in alive:
+                return False
+            awaited = [thread for thread in alive if thread not in given_up()]
+            if not awaited:
+                return not alive
+            left = None if deadline is None else deadline - time.monotonic()
+            if left is not None and left <= 0:
+                return False
+            awaited[0].join(left)
 
     def _rest(self, failures: int) -> None:
         if self._token.wait(pause(failures)):
