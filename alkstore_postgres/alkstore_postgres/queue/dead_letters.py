@@ -32,7 +32,7 @@ class DeadLetters:
         params = {
             "queue": queue,
             "limit": limit,
-            "died_at": _END_OF_TIME if after is None else after.died_at,
+            "died_at": None if after is None else _stored_time(after.died_at),
             "id": _LARGEST_ID if after is None else after.id,
         }
         rows = self._database.fetch_all(self._sql["dead"], params)
@@ -80,4 +80,13 @@ class DeadLetters:
                 return total
 
 
-_END_OF_TIME = datetime.max.replace(tzinfo=timezone.utc)
+_BEGINNING = datetime.min.replace(tzinfo=timezone.utc)
+
+
+def _stored_time(died_at: datetime) -> datetime | str:
+    """Return the time as the server has it.
+
+    What was damaged to a time before all that Python can tell is read as the first one:
+    paging has to get past it.
+    """
+    return "-infinity" if died_at == _BEGINNING else died_at
