@@ -20,11 +20,6 @@ Row = tuple[Any, ...]
 
 
 @pytest.fixture
-def store(open_store: OpenStore) -> PostgresStore:
-    return open_store()
-
-
-@pytest.fixture
 def leases(store: PostgresStore) -> Leases:
     return store._parts.leases
 

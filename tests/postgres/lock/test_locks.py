@@ -31,11 +31,6 @@ NAMES = ["x", "n" * 63, "n" * 64, "n" * 200, "漢" * 66, "🐘🔒", "a'b\"; dro
 
 
 @pytest.fixture
-def store(open_store: OpenStore) -> PostgresStore:
-    return open_store()
-
-
-@pytest.fixture
 def lapse(connection: psycopg.Connection[Any], schema: str) -> Callable[[str], None]:
     def make_lapse(name: str) -> None:
         query = "UPDATE {} SET expires_at = clock_timestamp() WHERE name = %s"

@@ -43,11 +43,6 @@ NAMES = [
 ]
 
 
-@pytest.fixture
-def store(open_store: OpenStore) -> PostgresStore:
-    return open_store()
-
-
 def in_thread(work: Callable[[], Any]) -> tuple[threading.Thread, list[Any]]:
     outcome: list[Any] = []
     thread = threading.Thread(target=lambda: outcome.append(work()))

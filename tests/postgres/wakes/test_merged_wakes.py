@@ -22,11 +22,6 @@ OpenStore = Callable[..., PostgresStore]
 
 
 @pytest.fixture
-def store(open_store: OpenStore) -> PostgresStore:
-    return open_store()
-
-
-@pytest.fixture
 def sender(store: PostgresStore) -> Iterator[WakeSender]:
     sender = WakeSender(store._parts.database, store._parts.database.schema)
     yield sender

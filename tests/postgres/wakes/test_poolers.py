@@ -31,7 +31,9 @@ Pooler = Callable[[str], str]
 @pytest.fixture
 def pooler(conninfo: str, tmp_path: Path) -> Iterator[Pooler]:
     """Start a pooler of the given mode; return where it is."""
-    known = {key: str(value) for key, value in conninfo_to_dict(conninfo).items()}
+    known = conninfo_to_dict(conninfo)
+    names = ("host", "port", "user", "password")
+    server = " ".join(f"{name}={known[name]}" for name in names if name in known)
     running: list[subprocess.Popen[bytes]] = []
 
     def start(mode: str) -> str:
@@ -39,7 +41,7 @@ def pooler(conninfo: str, tmp_path: Path) -> Iterator[Pooler]:
             port = probe.getsockname()[1]
         settings = tmp_path / f"{mode}.ini"
         settings.write_text(
-            f"[databases]\n* = host={known['host']} port={known['port']} user={known['user']}\n"
+            f"[databases]\n* = {server}\n"
             f"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nauth_type = any\n"
             f"unix_socket_dir =\npool_mode = {mode}\n"
         )
