@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 
-from alkstore.errors import StoreClosed
+from alkstore.errors import LeadershipLost, StoreClosed
 from alkstore.names import SCHEDULER_LOCK
 from alkstore.runners import OutboxRunner, SchedulerRunner, Supervisor, WorkerRunner
 from alkstore.stop_token import Parker, StopToken
@@ -36,9 +37,8 @@ class Runners:
             running = self._scheduler
             if running is not None and running.state != "stopped":
                 return running
-            runner = SchedulerRunner(
-                self._parts.lead, self._stand_by, self._parts.registry.overdue
-            )
+            turns = _Turns(self._parts)
+            runner = SchedulerRunner(turns.lead, turns.stand_by, self._parts.registry.overdue)
             self._scheduler = runner
             self._start(runner)
             return runner
@@ -50,9 +50,7 @@ class Runners:
             self._start(runner)
         return runner
 
-    def outbox(
-        self, name: str, queue: Queue, delivery: Delivery, concurrency: int
-    ) -> OutboxRunner:
+    def outbox(self, name: str, queue: Queue, delivery: Delivery, concurrency: int) -> OutboxRunner:
         """Start a relay of the outbox *name*, whose backing queue is *queue*."""
         runner = OutboxRunner(queue, delivery, name, concurrency)
         with self._lock:
@@ -85,17 +83,53 @@ class Runners:
         self._all.append(runner)
         runner.start()
 
-    def _stand_by(self, seconds: float | None, stop: StopToken) -> None:
-        """Wait until the scheduler's lease is released, or may have lapsed."""
-        parker = Parker()
 
-        def wake(_name: str) -> None:
-            parker.unpark()
+class _Turns:
+    """Leads, and between two tries to lead listens for the release of the lease.
 
-        self._parts.hub.attach(SCHEDULER_LOCK, wake)
-        stop.attach(parker)
+    It listens from before a try until after the sleep: a release that falls between the
+    refusal and the sleep is remembered.
+
+    Args:
+        parts: The store's parts.
+    """
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._parker = Parker()
+        self._hears = False
+
+    def lead(self, stop: StopToken, on_good_turn: Callable[[], None]) -> None:
+        """Lead until *stop* is cancelled."""
+        self._hear()
         try:
-            parker.park(seconds)
+            self._parts.lead(stop, on_good_turn)
+        except LeadershipLost:
+            raise
+        except BaseException:
+            self._deafen()
+            raise
+        self._deafen()
+
+    def stand_by(self, seconds: float | None, stop: StopToken) -> None:
+        """Wait until the lease is released, or may have lapsed."""
+        stop.attach(self._parker)
+        try:
+            self._parker.park(seconds)
         finally:
-            stop.detach(parker)
-            self._parts.hub.detach(SCHEDULER_LOCK, wake)
+            stop.detach(self._parker)
+            if stop.cancelled:
+                self._deafen()
+
+    def _hear(self) -> None:
+        if not self._hears:
+            self._parts.hub.attach(SCHEDULER_LOCK, self._wake)
+            self._hears = True
+
+    def _deafen(self) -> None:
+        if self._hears:
+            self._parts.hub.detach(SCHEDULER_LOCK, self._wake)
+            self._hears = False
+
+    def _wake(self, _name: str) -> None:
+        self._parker.unpark()
