@@ -128,6 +128,8 @@ class QueueStats:
         dead: Dead letters.
         oldest_ready_age: How long the longest-waiting ready job has been due, or
             ``None`` when none is ready.
+        estimated: Whether some of the counts are estimates, because there is too much to
+            count in a moment. Small counts are always exact.
     """
 
     ready: int
@@ -136,6 +138,7 @@ class QueueStats:
     running: int
     dead: int
     oldest_ready_age: timedelta | None
+    estimated: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

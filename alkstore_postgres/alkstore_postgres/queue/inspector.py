@@ -9,6 +9,9 @@ from alkstore.values import Job, Payload, QueueStats
 from alkstore_postgres.database.database import Database
 from alkstore_postgres.database.statements import Statements
 
+MOST_COUNTED = 20_000
+"""So many jobs of each kind are counted; what is more is estimated."""
+
 
 class Inspector:
     """Answers questions about live jobs.
@@ -53,14 +56,45 @@ class Inspector:
         return count
 
     def stats(self, queue: str) -> QueueStats:
-        """Return how *queue* stands."""
-        row = self._database.fetch_one(self._sql["stats"], {"queue": queue})
-        ready, delayed, retrying, running, dead, age = row or (0, 0, 0, 0, 0, None)
+        """Return how *queue* stands; see `MOST_COUNTED`."""
+        params = {"queue": queue, "most": MOST_COUNTED}
+        row = self._database.fetch_all(self._sql["stats"], params)[0]
+        due, expired, waiting, delayed, retrying, lapsed, good, running, dead, age = row
+        estimates = _Estimates(self._database, self._sql, queue)
+        ready = estimates.instead_of(due - expired, "due", looked_at=due)
         return QueueStats(
-            ready=ready,
-            delayed=delayed,
-            retrying=retrying,
-            running=running,
-            dead=dead,
+            ready=ready + estimates.instead_of(good, "lapsed", looked_at=lapsed),
+            delayed=estimates.instead_of(delayed, "delayed", looked_at=waiting),
+            retrying=estimates.instead_of(retrying, "retrying", looked_at=waiting),
+            running=estimates.instead_of(running, "running", looked_at=running),
+            dead=estimates.instead_of(dead, "dead", looked_at=dead),
             oldest_ready_age=None if age is None else timedelta(seconds=age),
+            estimated=estimates.used,
         )
+
+
+class _Estimates:
+    """Takes the place of counts that have reached their limit.
+
+    Attributes:
+        used: Whether there was one.
+    """
+
+    def __init__(self, database: Database, sql: Statements, queue: str) -> None:
+        self._database = database
+        self._sql = sql
+        self._queue = queue
+        self.used = False
+
+    def instead_of(self, count: int, kind: str, *, looked_at: int) -> int:
+        """Return *count*, or an estimate when as many rows were *looked_at* as may be.
+
+        What was counted is there: an estimate below it would be wrong for certain.
+        """
+        if looked_at < MOST_COUNTED:
+            return count
+        self.used = True
+        explained = self._database.fetch_value(
+            self._sql[f"estimate_{kind}"], {"queue": self._queue}
+        )
+        return max(count, int(explained[0]["Plan"]["Plan Rows"]))

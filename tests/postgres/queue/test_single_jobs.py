@@ -11,6 +11,9 @@ from alkstore.traits import Queue
 from alkstore_postgres import PostgresStore
 from tests.support.job_table import JobTable
 
+FIRST = datetime.min.replace(tzinfo=timezone.utc)
+LAST = datetime.max.replace(tzinfo=timezone.utc)
+
 
 def test_a_pending_job_is_read_whole(store: PostgresStore, queue: Queue, table: JobTable) -> None:
     job_id = queue.enqueue({"a": [1, None]}, delay=30, priority=-4, expires=90, max_attempts=6)
@@ -25,7 +28,8 @@ def test_a_pending_job_is_read_whole(store: PostgresStore, queue: Queue, table: 
     assert job.expires_at - job.enqueued_at == timedelta(seconds=90)
     assert job.visibility_timeout == timedelta(seconds=300)
     assert job.base_backoff == timedelta(seconds=60)
-    assert job.worker_id is job.claim_expires_at is job.schedule is job.scheduled_for is None
+    assert (job.worker_id, job.claim_expires_at) == (None, None)
+    assert (job.schedule, job.scheduled_for) == (None, None)
     assert job.enqueued_at.utcoffset() == timedelta(0)
 
 
@@ -94,8 +98,7 @@ def test_times_that_python_cannot_tell_break_no_reader(
     table.set(job_id, "run_at", value)
     job = store.get_job(job_id)
     assert job is not None
-    edge = datetime.min if value == "-infinity" else datetime.max
-    assert job.run_at == edge.replace(tzinfo=timezone.utc)
+    assert job.run_at == (FIRST if value == "-infinity" else LAST)
     assert queue.stats().delayed == (0 if value == "-infinity" else 1)
     assert len(queue.claim_wait("w", timeout=0)) == (1 if value == "-infinity" else 0)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import psycopg
@@ -15,12 +15,8 @@ from tests.support.schedules import ScheduleTable
 
 
 @pytest.fixture
-def store(open_store: Callable[..., PostgresStore]) -> PostgresStore:
-    return open_store()
-
-
-@pytest.fixture
 def table(store: PostgresStore, connection: psycopg.Connection[Any], schema: str) -> ScheduleTable:
+    del store  # it has made the schema
     return ScheduleTable(connection, schema)
 
 
@@ -33,5 +29,6 @@ def ticker(store: PostgresStore) -> Ticker:
 
 @pytest.fixture
 def ear(table: ScheduleTable, conninfo: str, schema: str) -> Iterator[Ear]:
+    del table  # the schema is there
     with Ear(conninfo, schema) as listening:
         yield listening
