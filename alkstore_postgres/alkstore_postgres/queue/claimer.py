@@ -73,10 +73,10 @@ class Claimer:
         def wake(_name: str) -> None:
             parker.unpark()
 
-        self._hub.attach(queue, wake)
         if stop is not None:
             stop.attach(parker)
         try:
+            self._hub.attach(queue, wake)
             while stop is None or not stop.cancelled:
                 handles, nap = self._try(_Claim(queue, worker_id, limit))
                 if handles:
@@ -87,9 +87,9 @@ class Claimer:
                 parker.park(min(nap, left))
             return []
         finally:
+            self._hub.detach(queue, wake)
             if stop is not None:
                 stop.detach(parker)
-            self._hub.detach(queue, wake)
 
     def _try(self, claim: _Claim) -> tuple[list[PostgresJobHandle], float]:
         """Return what there is to claim, and in how many seconds to try again if nothing."""
