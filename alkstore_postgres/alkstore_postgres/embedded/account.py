@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-import shutil
+import pwd
 import stat
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from alkstore_postgres.embedded.errors import EmbeddedServerError
 
-_CANDIDATES = ("postgres", "nobody")
+# An account that owns a real server's data comes last.
+_CANDIDATES = ("nobody", "postgres")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +34,12 @@ class Account:
         return {"user": self.uid, "group": self.gid, "extra_groups": []}
 
     def own(self, path: Path) -> None:
-        """Give *path*, and all that is in it, to the account."""
-        if self.uid is None or self.gid is None or sys.platform == "win32":
-            return
-        os.chown(path, self.uid, self.gid)
-        for folder, _, files in os.walk(path):
-            os.chown(folder, self.uid, self.gid)
-            for file in files:
-                os.chown(Path(folder) / file, self.uid, self.gid, follow_symlinks=False)
+        """Give *path* itself to the account."""
+        if self.uid is not None and self.gid is not None:
+            os.chown(path, self.uid, self.gid)
 
     def require_way_to(self, path: Path) -> None:
-        """Refuse a folder that the account cannot come to.
+        """Refuse a place that the account cannot come to.
 
         Raises:
             EmbeddedServerError: A folder above *path* is closed to it.
@@ -52,8 +47,9 @@ class Account:
         closed = self.closed_above(path)
         if closed is not None:
             msg = (
-                f"the server runs as the user with the number {self.uid}, which may not enter "
-                f"{closed}: choose a directory that everybody can come to"
+                f"PostgreSQL does not run as root, and the user with the number {self.uid}, as "
+                f"which it runs instead, may not enter {closed}: choose a directory that "
+                "everybody can come to"
             )
             raise EmbeddedServerError(msg)
 
@@ -61,7 +57,7 @@ class Account:
         """Return a folder above *path* that the account may not enter, or ``None``."""
         if self.uid is None:
             return None
-        for folder in path.parents:
+        for folder in path.resolve().parents:
             status = folder.stat()
             if status.st_uid == self.uid:
                 allowed = status.st_mode & stat.S_IXUSR
@@ -74,16 +70,21 @@ class Account:
         return None
 
 
-def choose_account() -> Account:
-    """Return the account for the server: the present one, unless that is root.
+def choose_account(data: Path | None) -> Account:
+    """Return the account for a server over *data*: the present one, unless that is root.
+
+    For root it is the one that owns the data already (``None``: there are none), else one
+    without privileges.
 
     Raises:
         EmbeddedServerError: It is root, and there is no account without privileges.
     """
-    if sys.platform == "win32" or os.geteuid() != 0:
+    if os.geteuid() != 0:
         return Account(None, None)
-    import pwd  # noqa: PLC0415 - not on every platform
-
+    if data is not None and data.exists():
+        owner = data.stat()
+        if owner.st_uid != 0:
+            return Account(owner.st_uid, owner.st_gid)
     for name in _CANDIDATES:
         try:
             entry = pwd.getpwnam(name)
@@ -92,17 +93,3 @@ def choose_account() -> Account:
         return Account(entry.pw_uid, entry.pw_gid)
     msg = f"PostgreSQL does not run as root, and there is no user {' or '.join(_CANDIDATES)}"
     raise EmbeddedServerError(msg)
-
-
-def reachable_binaries(binaries: Path, account: Account, copies: Path) -> Path:
-    """Return a folder with the programs that *account* can come to.
-
-    A virtual environment below a private home is closed to it: then the installation is
-    copied into *copies*.
-    """
-    if account.closed_above(binaries / "postgres") is None:
-        return binaries
-    copy = copies / "programs"
-    if not copy.exists():
-        shutil.copytree(binaries.parent, copy, symlinks=True)
-    return copy / binaries.name

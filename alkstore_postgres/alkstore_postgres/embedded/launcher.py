@@ -1,78 +1,116 @@
 """Runs a PostgreSQL server for as long as its parent lives. Standard library only.
 
-The parent starts it with its settings as JSON in the first argument and holds its standard
-input. The server is stopped when that says so, when it ends, or when the parent is gone,
-killed or not; and when this process itself is killed, the kernel stops the server (Linux).
+The parent starts it with its order as JSON in the first argument and holds its standard
+input; its output is the server's log. The server is stopped when a line there says how,
+when that input ends, or when the parent is gone, killed or not. When this process itself is
+killed, the kernel stops the server (Linux); elsewhere the server then stays until the
+directory's next start says that it is there.
+
+This process and all of the server's hold one lock, on the guard file: as long as one of them
+lives, no other server starts over the same data, whatever their process numbers are.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import select
+import shutil
 import signal
 import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
 _LOOK_EVERY = 0.25
+_GUARD_LIMIT = 20.0
+_STOP_LIMIT = 20.0
+_QUIT_LIMIT = 5.0
 _PR_SET_PDEATHSIG = 1
 _SIGNALS = {"smart": signal.SIGTERM, "fast": signal.SIGINT, "immediate": signal.SIGQUIT}
-_STOP_LIMIT = 20.0
 
 
 def main() -> int:
     """Run the server to its end; return its exit status."""
-    settings = json.loads(sys.argv[1])
-    parent = settings["parent"]
+    order = json.loads(sys.argv[1])
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: None)
+        signal.signal(number, _do_nothing)
+    guard = _take_guard(order["guard"], order["parent"])
+    if guard is None:
+        _say("processes of an earlier server over this directory are still there")
+        return 1
+    ended, writer = os.pipe()
+    for end in (ended, writer):
+        os.set_blocking(end, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, _do_nothing)
+    launcher = os.getpid()
     server = os.fork()
     if server == 0:
-        _become_server(settings)
-    mode = _attend(server, parent)
-    if mode is None:
-        return _status
-    return _stop(server, mode)
+        _become_server(order, launcher, guard)
+    mode, status = _attend(server, order["parent"], ended)
+    if mode is not None:
+        status = _stop(server, mode)
+    if order["remove"] is not None and os.getppid() != order["parent"]:
+        shutil.rmtree(order["remove"], ignore_errors=True)
+    return status
 
 
-_status = 0
+def _do_nothing(*_: object) -> None:
+    pass
 
 
-def _become_server(settings: dict[str, object]) -> None:
+def _say(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+def _take_guard(path: str, parent: int) -> int | None:
+    """Wait until no process of an earlier server is left; return the locked file."""
+    guard = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    deadline = time.monotonic() + _GUARD_LIMIT
+    while os.getppid() == parent:
+        try:
+            fcntl.flock(guard, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                return None
+            time.sleep(0.02)
+        else:
+            return guard
+    return None
+
+
+def _become_server(order: dict[str, Any], launcher: int, guard: int) -> None:
     """Turn into the server; never returns."""
-    launcher = os.getppid()
     try:
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
+            signal.signal(number, signal.SIG_DFL)
         os.setsid()
-        log = os.open(str(settings["log"]), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        null = os.open(os.devnull, os.O_RDONLY)
-        os.dup2(null, 0)
-        os.dup2(log, 1)
-        os.dup2(log, 2)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.set_inheritable(guard, True)  # noqa: FBT003 - the function has no other form
         # Loaded now: the server's account may not come to the standard library.
         die_with_parent = _death_pact()
-        uid, gid = settings["uid"], settings["gid"]
-        if isinstance(uid, int) and isinstance(gid, int):
+        if order["uid"] is not None:
             os.setgroups([])
-            os.setgid(gid)
-            os.setuid(uid)
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_DFL)
-        # After the change of user, which would clear it.
+            os.setgid(order["gid"])
+            os.setuid(order["uid"])
+        # After the change of user, which clears it.
         die_with_parent()
-        if os.getppid() != launcher:
-            os._exit(1)
-        command = settings["command"]
-        assert isinstance(command, list)
-        os.execv(command[0], command)
+        if os.getppid() == launcher:
+            os.execv(order["command"][0], order["command"])  # noqa: S606 - our own arguments
     except BaseException as error:  # noqa: BLE001 - a forked child must end here
-        sys.stderr.write(f"{error}\n")
-        sys.stderr.flush()
+        _say(f"{error}")
     os._exit(1)
 
 
 def _death_pact() -> Callable[[], object]:
-    """Return what asks the kernel to stop this process when its parent dies (Linux)."""
+    """Return what asks the kernel to stop this process when its parent dies (Linux).
+
+    The parent has one thread, so that the thread's end is the process's.
+    """
     if not sys.platform.startswith("linux"):
         return lambda: None
     import ctypes  # noqa: PLC0415 - only where it is of use
@@ -81,36 +119,44 @@ def _death_pact() -> Callable[[], object]:
     return lambda: prctl(_PR_SET_PDEATHSIG, signal.SIGINT, 0, 0, 0)
 
 
-def _attend(server: int, parent: int) -> str | None:
-    """Return how the server is to be stopped; ``None`` when it ended by itself."""
-    global _status  # noqa: PLW0603 - the only state of a tiny program
+def _attend(server: int, parent: int, ended: int) -> tuple[str | None, int]:
+    """Return how the server is to be stopped; ``None``, with its status, when it ended."""
     text = b""
     while True:
-        ended, status = os.waitpid(server, os.WNOHANG)
-        if ended:
-            _status = os.waitstatus_to_exitcode(status)
-            return None
+        done, status = os.waitpid(server, os.WNOHANG)
+        if done:
+            return None, os.waitstatus_to_exitcode(status)
         if os.getppid() != parent:
-            return "fast"
-        if select.select([0], [], [], _LOOK_EVERY)[0]:
+            return "fast", 0
+        if 0 in select.select([0, ended], [], [], _LOOK_EVERY)[0]:
             piece = os.read(0, 100)
             if not piece:
-                return "fast"
+                return "fast", 0
             text += piece
             if text.endswith(b"\n"):
-                return text.decode().strip()
+                return text.decode().strip(), 0
 
 
 def _stop(server: int, mode: str) -> int:
-    os.kill(server, _SIGNALS.get(mode, signal.SIGINT))
-    deadline = time.monotonic() + _STOP_LIMIT
+    """Stop the server, ever more firmly; return its exit status."""
+    status = _signal(server, _SIGNALS.get(mode, signal.SIGINT), _STOP_LIMIT)
+    if status is None:
+        status = _signal(server, signal.SIGQUIT, _QUIT_LIMIT)
+    if status is None:
+        os.kill(server, signal.SIGKILL)  # its children notice that it is gone
+        status = os.waitpid(server, 0)[1]
+    return os.waitstatus_to_exitcode(status)
+
+
+def _signal(server: int, number: signal.Signals, limit: float) -> int | None:
+    os.kill(server, number)
+    deadline = time.monotonic() + limit
     while time.monotonic() < deadline:
-        ended, status = os.waitpid(server, os.WNOHANG)
-        if ended:
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.01)
-    os.kill(server, signal.SIGQUIT)
-    return os.waitstatus_to_exitcode(os.waitpid(server, 0)[1])
+        done, status = os.waitpid(server, os.WNOHANG)
+        if done:
+            return status
+        time.sleep(0.005)
+    return None
 
 
 if __name__ == "__main__":

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import fcntl
-import json
 import os
 import re
-import shutil
-import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import psycopg
 from psycopg import sql
 
 from alkstore._typing import Self
-from alkstore_postgres.embedded.account import choose_account, reachable_binaries
-from alkstore_postgres.embedded.binaries import find_binaries
-from alkstore_postgres.embedded.cluster import Cluster, answers, url_of
+from alkstore_postgres.embedded.account import choose_account
+from alkstore_postgres.embedded.address import url_of
+from alkstore_postgres.embedded.binaries import find_binaries, reachable_binaries
+from alkstore_postgres.embedded.cluster import initialize
 from alkstore_postgres.embedded.errors import EmbeddedServerError
+from alkstore_postgres.embedded.home import Home
+from alkstore_postgres.embedded.process import ServerProcess
 
 _SETTING = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
+_OUR_SETTINGS = ("port", "data_directory")
 _STOP_MODES = ("smart", "fast", "immediate")
 
 
@@ -33,29 +34,31 @@ class EmbeddedServer:
 
     Use it as a context manager. It listens on 127.0.0.1 only and has a random password.
     It stops with `stop`, at the end of the ``with`` block, at the interpreter's exit, and
-    within a second when the process is killed (noticed by a small process beside it; on
-    Linux the kernel sees to it even when that is killed too). A forked child never stops
-    its parent's server.
+    within a second when the process is killed: a small process beside it notices, and when
+    that is killed too, the kernel does (Linux; on macOS such a server stays). A forked
+    child may use its parent's server and never stops it.
+
+    Who finds the server of a named directory running shares it: it uses the server, and
+    its `stop` only lets go of it. **When the owner stops it, it is gone for all**: sharers
+    lose their connections, as with any server that is shut down, and whoever asks for
+    the directory again starts it again and owns it then.
 
     Attributes:
         directory: Where data and log are.
-        port: Where it listens.
-        shared: Whether another object, here or in another process, started it. Then
-            `stop` only lets go of it; when its owner stops it, it is gone for all.
+        port: Where it listens; the same after a `restart`.
+        shared: Whether another object, here or in another process, started it.
     """
 
-    def __init__(
-        self, directory: Path, cluster: Cluster, port: int, *, shared: bool, temporary: bool
-    ) -> None:
-        self.directory = directory
+    def __init__(self, home: Home, port: int, process: ServerProcess | None) -> None:
+        self.directory = home.path
         self.port = port
-        self.shared = shared
-        self._cluster = cluster
-        self._temporary = temporary
+        self.shared = process is None
+        self._home = home
+        self._process = process
+        self._password = home.password
         self._pid = os.getpid()
         self._lock = threading.RLock()
-        self._over = False
-        if not shared:
+        if process is not None:
             atexit.register(self.stop)
 
     @property
@@ -65,7 +68,7 @@ class EmbeddedServer:
 
     def url_of(self, database: str) -> str:
         """Return the URL of another database."""
-        return url_of(self.port, self._cluster.password, database)
+        return url_of(self.port, self._password, database)
 
     def create_database(self, name: str) -> str:
         """Create a database and return its URL."""
@@ -76,53 +79,76 @@ class EmbeddedServer:
     def halt(self, mode: str = "fast") -> None:
         """Take the server down, to `resume` it later; for tests of outages.
 
+        Whoever asks for its directory meanwhile starts it, at another port.
+
         Args:
             mode: ``"fast"``, ``"immediate"`` (as a crash) or ``"smart"``.
 
         Raises:
-            EmbeddedServerError: It belongs to another, or *mode* is none of these.
+            EmbeddedServerError: It belongs to another or was stopped, or *mode* is none of
+                these.
         """
-        if mode not in _STOP_MODES:
-            msg = f"mode must be one of {', '.join(_STOP_MODES)}, not {mode!a}"
-            raise EmbeddedServerError(msg)
-        self._require_own()
-        with self._lock:
-            self._cluster.stop(mode)
+        _check_mode(mode)
+        process = self._own()
+        with self._lock, self._home.alone():
+            process.stop(mode)
 
     def resume(self) -> None:
-        """Bring a server that was halted up again, at the same port."""
-        self._require_own()
-        with self._lock:
-            self._cluster.start(self.port)
+        """Bring a server that was halted up again, at the same port.
+
+        Raises:
+            EmbeddedServerError: It belongs to another or was stopped, it does not start, or
+                another has started it meanwhile.
+        """
+        process = self._own()
+        with self._lock, self._home.alone():
+            if process.running:
+                return
+            if self._home.running_port is not None:
+                msg = "another has started the server over this directory meanwhile"
+                raise EmbeddedServerError(msg)
+            process.start(self.port)
+            self._home.port = self.port
 
     def restart(self, mode: str = "fast") -> None:
-        """Take the server down and bring it up again, at the same port."""
-        with self._lock:
-            self.halt(mode)
-            self.resume()
+        """Take the server down as `halt` does and bring it up again, at the same port."""
+        _check_mode(mode)
+        process = self._own()
+        with self._lock, self._home.alone():
+            process.stop(mode)
+            process.start(self.port)
 
     def stop(self) -> None:
         """Stop the server, or let go of a shared one. May be repeated."""
         if self._pid != os.getpid():
-            self._cluster.forget()
+            # No lock: the thread that held it may not have come along.
+            process, self._process = self._process, None
+            if process is not None:
+                process.forget()
             return
         with self._lock:
-            if self._over:
-                return
-            self._over = True
-            if self.shared:
+            process, self._process = self._process, None
+            if process is None:
                 return
             atexit.unregister(self.stop)
-            with _alone_with(self.directory):
-                (self.directory / _STATE).unlink(missing_ok=True)
-                self._cluster.stop("fast")
-            if self._temporary:
-                shutil.rmtree(self.directory, ignore_errors=True)
+            try:
+                with contextlib.suppress(OSError), self._home.alone():
+                    if process.running:
+                        self._home.port = None
+                    process.stop("fast")
+            finally:
+                process.stop("fast")  # also when the folder was taken away
+                self._home.remove()
 
-    def _require_own(self) -> None:
-        if self.shared or self._pid != os.getpid():
+    def _own(self) -> ServerProcess:
+        if self._pid != os.getpid() or self.shared:
             msg = "this server was started by another; only its owner can take it down"
             raise EmbeddedServerError(msg)
+        process = self._process
+        if process is None:
+            msg = "this server was stopped"
+            raise EmbeddedServerError(msg)
+        return process
 
     def __enter__(self) -> Self:
         """Return the server."""
@@ -138,9 +164,6 @@ class EmbeddedServer:
         self.stop()
 
 
-_STATE = "running.json"
-
-
 def server(
     directory: Path | str | None = None,
     *,
@@ -150,16 +173,17 @@ def server(
     """Start a real PostgreSQL server, or join the one that runs over *directory*.
 
     Whoever asks for a directory whose server runs already, in this or in another process,
-    shares it; whoever asks while it starts waits. Data in a named directory stay for the
-    next start, also after a kill.
+    shares it (see `EmbeddedServer`); whoever asks while it starts or stops waits. Data in a
+    named directory stay for the next start, also after a kill.
 
     Args:
-        directory: Where data and log live; ``None``: a private temporary directory that
-            is removed at the end.
+        directory: Where data and log live: a new or empty folder, or one of an earlier
+            start; ``None``: a private temporary folder that is removed at the end.
         bin_directory: The programs of another installation; ``None``: those of the
             ``embedded`` extra.
         settings: Server settings, by name, such as ``{"max_connections": "200"}``;
-            without influence on a server that is shared.
+            without influence on a server that is shared. Nothing is left out for speed
+            unless it is said here (``{"fsync": "off"}``).
 
     Returns:
         The running server.
@@ -168,56 +192,52 @@ def server(
         EmbeddedServerError: The extra is missing, a setting is impossible, or the server
             could not be made or started; the message tells what it said.
     """
+    chosen = _checked(settings)
+    binaries = find_binaries(bin_directory)
+    try:
+        return _start(directory, binaries, chosen)
+    except OSError as error:
+        msg = f"the embedded server could not be started: {error}"
+        raise EmbeddedServerError(msg) from error
+
+
+def _start(
+    directory: Path | str | None, binaries: Path, settings: Mapping[str, str]
+) -> EmbeddedServer:
+    home = Home.make_temporary(choose_account(None)) if directory is None else Home.open(directory)
+    process: ServerProcess | None = None
+    try:
+        with home.alone():
+            port = home.running_port
+            if port is not None:
+                return EmbeddedServer(home, port, None)
+            account = choose_account(home.data)
+            account.require_way_to(home.data)
+            programs = reachable_binaries(binaries, account, home.programs)
+            initialize(home, programs, account)
+            process = ServerProcess(home, account, programs, settings)
+            port = home.port = process.start()
+            return EmbeddedServer(home, port, process)
+    except BaseException:
+        if process is not None:
+            process.stop("fast")
+        home.remove()
+        raise
+
+
+def _check_mode(mode: str) -> None:
+    if mode not in _STOP_MODES:
+        msg = f"mode must be one of {', '.join(_STOP_MODES)}, not {mode!a}"
+        raise EmbeddedServerError(msg)
+
+
+def _checked(settings: Mapping[Any, Any] | None) -> dict[str, str]:
     chosen = {} if settings is None else dict(settings)
     for name, value in chosen.items():
-        if not _SETTING.fullmatch(name) or not isinstance(value, str):
+        if not isinstance(name, str) or not _SETTING.fullmatch(name) or not isinstance(value, str):
             msg = f"settings maps names to str values, {name!a} is not of that kind"
             raise EmbeddedServerError(msg)
-    binaries = find_binaries(bin_directory)
-    account = choose_account()
-    home = _home(directory)
-    try:
-        account.require_way_to(home / "data")
-        with _alone_with(home):
-            programs = reachable_binaries(binaries, account, home)
-            cluster = Cluster(home, programs, account, chosen)
-            port = _running(home, cluster)
-            shared = port is not None
-            if port is None:
-                cluster.initialize()
-                port = cluster.start()
-                (home / _STATE).write_text(json.dumps({"port": port}), encoding="ascii")
-    except BaseException:
-        if directory is None:
-            shutil.rmtree(home, ignore_errors=True)
-        raise
-    return EmbeddedServer(home, cluster, port, shared=shared, temporary=directory is None)
-
-
-def _home(directory: Path | str | None) -> Path:
-    if directory is None:
-        home = Path(tempfile.mkdtemp(prefix="alkstore-")).resolve()
-        # The server's account has to come in; the data directory itself is private.
-        home.chmod(0o755)
-    else:
-        home = Path(directory).absolute()
-        home.mkdir(parents=True, exist_ok=True)
-    return home
-
-
-def _running(home: Path, cluster: Cluster) -> int | None:
-    """Return the port of the server that runs over *home*, or ``None``."""
-    try:
-        port = int(json.loads((home / _STATE).read_text(encoding="ascii"))["port"])
-        password = cluster.password
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return port if answers(port, password, cluster.data) else None
-
-
-@contextlib.contextmanager
-def _alone_with(home: Path) -> Iterator[None]:
-    """Keep all others, in any process, from starting or stopping over *home*."""
-    with (home / "lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+        if name.lower() in _OUR_SETTINGS:
+            msg = f"the setting {name!a} is chosen by the embedded server"
+            raise EmbeddedServerError(msg)
+    return chosen
