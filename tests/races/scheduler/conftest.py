@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -13,10 +12,6 @@ from tests.support.schedules import ScheduleTable
 
 
 @pytest.fixture
-def store(open_store: Callable[..., PostgresStore]) -> PostgresStore:
-    return open_store()
-
-
-@pytest.fixture
 def table(store: PostgresStore, connection: psycopg.Connection[Any], schema: str) -> ScheduleTable:
+    del store  # it has made the schema
     return ScheduleTable(connection, schema)

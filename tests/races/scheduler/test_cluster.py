@@ -1,0 +1,235 @@
+"""A cluster whose processes are killed, frozen and cut off at random fires exactly once.
+
+The user's story: several application processes run a scheduler each, on machines with wrong
+clocks, and all that can happen to a process happens. The invariant: the ledger of (schedule,
+boundary) shows every boundary once, none missing, none twice (field cases B01, B02, B07, B16,
+B29, B39, B44, B120, B126).
+
+``ALKSTORE_CHAOS_SECONDS`` makes it last longer; from 60 s on with the real TTL of 10 s.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from functools import partial
+from signal import Signals
+from typing import Any
+
+import psycopg
+import pytest
+
+from alkstore_postgres.scheduler.tick import Ticker
+from alkstore_postgres.store import PostgresStore
+from tests.support.cuttable import CuttableWay
+from tests.support.leading import owner_of
+from tests.support.schedules import ScheduleTable, grid
+from tests.support.waiting import wait_until
+
+SECONDS = float(os.environ.get("ALKSTORE_CHAOS_SECONDS", "20"))
+TTL = 10.0 if SECONDS >= 60 else 2.0
+NODES = 4
+SCHEDULES = {f"s{number}": 1 + number % 3 for number in range(12)}
+
+
+class Node:
+    """One process of the cluster and its own way to the server."""
+
+    def __init__(self, conninfo: str, schema: str, clock_error: float) -> None:
+        self._way = CuttableWay(conninfo)
+        self._schema = schema
+        self._clock_error = clock_error
+        self._start()
+
+    def _end(self, timeout: float) -> bool:
+        """Wait for the process to end, and end it; return whether it ended well by itself."""
+        try:
+            return self._process.wait(timeout) == 0
+        except subprocess.TimeoutExpired:
+            return False
+        finally:
+            self._process.kill()
+            self._process.communicate()
+
+    def _start(self) -> None:
+        self._process = subprocess.Popen(
+            [
+                sys.executable, "-m", "tests.support.scheduler_process", self._way.conninfo,
+                self._schema, str(TTL), str(self._clock_error),
+            ],
+            stdin=subprocess.PIPE,  # its end tells the process that the test is gone
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+
+    def send(self, number: Signals) -> None:
+        self._process.send_signal(number)
+
+    def restart(self, number: Signals) -> None:
+        """End the process with a signal and start another in its place."""
+        self.send(number)
+        self.send(signal.SIGCONT)
+        self._end(5.0)  # one that was cut off while it was opening is killed
+        self._start()
+
+    def cut(self) -> None:
+        self._way.cut()
+
+    def fall_silent(self) -> None:
+        self._way.fall_silent()
+
+    def speak(self) -> None:
+        self._way.speak()
+
+    def close(self) -> bool:
+        """End the process; return whether it ended in an orderly way."""
+        self._way.speak()
+        self.send(signal.SIGCONT)
+        self.send(signal.SIGTERM)
+        try:
+            return self._end(10.0)
+        finally:
+            self._way.close()
+
+
+@pytest.fixture
+def nodes(store: PostgresStore, conninfo: str, schema: str) -> Iterator[list[Node]]:
+    """Four processes with clocks that are wrong by minutes in both directions."""
+    del store
+    running = [Node(conninfo, schema, error) for error in (-300.0, -90.0, 0.0, 120.0)]
+    yield running
+    for node in running:
+        node.close()
+
+
+def terminate_backends(connection: psycopg.Connection[Any], schema: str) -> None:
+    connection.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
+        " AND application_name = 'alkstore' AND position(%s in query) > 0",
+        [schema],
+    )
+
+
+def chaos(
+    nodes: list[Node], connection: psycopg.Connection[Any], schema: str, dice: random.Random
+) -> Counter[str]:
+    """Do things to the nodes for `SECONDS`; return what was done how often."""
+    done: Counter[str] = Counter()
+    pending: list[tuple[float, Callable[[], None]]] = []
+    end = time.monotonic() + SECONDS
+    actions = ["kill", "stop", "freeze", "silence", "cut", "terminate"]
+    while time.monotonic() < end:
+        time.sleep(dice.uniform(0.1, 0.6) * min(TTL / 2, 3))
+        now = time.monotonic()
+        for due, undo in [entry for entry in pending if entry[0] <= now]:
+            undo()
+            pending.remove((due, undo))
+        node = dice.choice(nodes)
+        action = dice.choice(actions)
+        done[action] += 1
+        if action == "kill":
+            node.restart(signal.SIGKILL)
+        elif action == "stop":
+            node.restart(signal.SIGTERM)
+        elif action == "freeze":
+            node.send(signal.SIGSTOP)
+            pending.append((now + dice.uniform(0.1, 3 * TTL), partial(node.send, signal.SIGCONT)))
+        elif action == "silence":
+            node.fall_silent()
+            pending.append((now + dice.uniform(0.1, 2 * TTL), node.speak))
+        elif action == "cut":
+            node.cut()
+        else:
+            terminate_backends(connection, schema)
+    for _, undo in pending:
+        undo()
+    return done
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180 + 3 * SECONDS)
+def test_every_boundary_fires_exactly_once_whatever_happens_to_the_processes(
+    *,
+    store: PostgresStore,
+    nodes: list[Node],
+    table: ScheduleTable,
+    connection: psycopg.Connection[Any],
+    schema: str,
+    record_property: Callable[[str, object], None],
+) -> None:
+    dice = random.Random()
+    seed = dice.randrange(10**6)
+    dice.seed(seed)
+    first = {}
+    for name, seconds in SCHEDULES.items():
+        made = store.schedule(name, f"@every {seconds}s", name, 1)
+        assert made.next_fire_at is not None
+        first[name] = made.next_fire_at
+    wait_until(lambda: table.jobs() > 0, timeout=30)
+    done = chaos(nodes, connection, schema, dice)
+    # Left alone, somebody leads again and goes on.
+    seen = table.jobs()
+    wait_until(lambda: table.jobs() > seen + len(SCHEDULES), timeout=4 * TTL + 30)
+    for node in nodes:
+        node.close()
+    parts = store._parts
+    Ticker(parts.database, parts.leases, parts.sender.channel, ttl=10.0).tick(None)
+
+    ledger = table.ledger()
+    expected = set()
+    for name, seconds in SCHEDULES.items():
+        interval = timedelta(seconds=seconds)
+        following = table.value(name, "next_fire_at")
+        expected |= {
+            (name, at) for at in grid(first[name], interval, (following - first[name]) // interval)
+        }
+    missed, twice = expected - set(ledger), [key for key, count in ledger.items() if count > 1]
+    figures = (
+        f"seed {seed}, {SECONDS:g} s, {NODES} processes, {dict(done)}: {len(expected)} boundaries "
+        f"due, {sum(ledger.values())} fired, {len(twice)} twice, {len(missed)} missed"
+    )
+    print(figures)  # noqa: T201 - the figures of the run
+    record_property("cluster", figures)
+    assert set(ledger) == expected, figures
+    assert twice == [], figures
+    assert {schedule.skipped for schedule in store.schedules()} == {0}, figures
+    assert {schedule.quarantine for schedule in store.schedules()} == {None}
+
+
+@pytest.mark.slow
+def test_a_killed_leader_is_replaced_within_the_ttl_and_a_second(
+    store: PostgresStore, nodes: list[Node], table: ScheduleTable
+) -> None:
+    store.schedule("s", "@every 1s", "s", 1)
+    wait_until(lambda: owner_of(table), timeout=30)
+    led_by = owner_of(table)
+    # Which process leads shows when it is frozen: nothing else renews the lease.
+    for node in nodes:
+        node.send(signal.SIGKILL)
+        before = table.now()
+        wait_until(lambda: owner_of(table) != led_by or _renewed(table, led_by), timeout=30)
+        if owner_of(table) != led_by:
+            row = table.run("SELECT acquired_at FROM {locks} WHERE owner IS NOT NULL").fetchone()
+            assert row is not None
+            assert row[0] - before < timedelta(seconds=TTL + 1)
+            return
+    pytest.fail("no process led")
+
+
+def _renewed(table: ScheduleTable, owner: str | None) -> bool:
+    """Return whether *owner* renews its lease right now."""
+    query = "SELECT expires_at FROM {locks} WHERE owner = %s"
+    before = table.run(query, owner).fetchone()
+    deadline = time.monotonic() + TTL / 5 + 0.5
+    while time.monotonic() < deadline:
+        if table.run(query, owner).fetchone() != before:
+            return owner_of(table) == owner
+        time.sleep(0.02)
+    return False
