@@ -93,10 +93,15 @@ class PostgresStore:
     def _build(self, pools: Pools, settings: Settings) -> None:
         direct = _direct(pools.lent, settings.listen_conninfo or pools.conninfo)
         self._pools = pools
-        self._parts = Parts(pools, settings, direct)
+        self._made = Parts(pools, settings, direct)
         self._prepare_schema(settings)
-        self._runners = Runners(self._parts)
+        self._runners = Runners(self._made)
         _register(self)
+
+    @property
+    def _parts(self) -> Parts:
+        self._pools.check_open()
+        return self._made
 
     def _prepare_schema(self, settings: Settings) -> None:
         with self._parts.borrow() as connection:
@@ -129,8 +134,8 @@ class PostgresStore:
     @contextmanager
     def transaction(self) -> Iterator[psycopg.Connection[Any]]:
         """Lend a pooled connection inside a transaction; see `Store.transaction`."""
-        with self._parts.database.transaction() as session:
-            yield session.connection
+        with self._parts.database.lend() as connection:
+            yield connection
 
     def enqueue_tx(
         self, tx: Any, queue: str, payload: Any, **options: Unpack[EnqueueOptions]
@@ -256,7 +261,7 @@ class PostgresStore:
         if self._pools.closed:
             return
         self._runners.stop()
-        self._parts.close()
+        self._made.close()
         _open_stores.discard(self)
 
     def __enter__(self) -> Self:
@@ -274,7 +279,7 @@ class PostgresStore:
 
     def _after_fork(self) -> None:
         """Leave everything of the parent's alone; the child begins anew at first use."""
-        self._parts.after_fork()
+        self._made.after_fork()
         self._runners.after_fork()
 
 

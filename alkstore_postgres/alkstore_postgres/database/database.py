@@ -10,10 +10,11 @@ from typing import Any, TypeVar
 
 import psycopg
 from psycopg import IsolationLevel
+from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
 from psycopg_pool import PoolTimeout
 
-from alkstore.errors import DatabaseError
+from alkstore.errors import AlkstoreError, DatabaseError
 from alkstore_postgres.database.cursor import Params
 from alkstore_postgres.database.errors import CONFLICTS, translated
 from alkstore_postgres.database.pools import AnyPool, Pools, is_dead
@@ -64,8 +65,7 @@ class Database:
                     connection.autocommit = True
                     yield connection
                 finally:
-                    if not connection.closed and former != (True, None):
-                        _restore(connection, *former)
+                    _restore(connection, *former)
             finally:
                 pool.putconn(connection)
 
@@ -79,13 +79,35 @@ class Database:
             DatabaseError: A statement, or the commit, failed.
         """
         with self.connection() as connection:
-            connection.isolation_level = IsolationLevel.READ_COMMITTED
+            former = (connection.isolation_level, connection.read_only, connection.deferrable)
+            _characterise(connection, IsolationLevel.READ_COMMITTED, None, None)
             try:
                 with connection.transaction():
                     yield Session(connection)
             finally:
                 if not connection.closed:
-                    connection.isolation_level = None
+                    _characterise(connection, *former)
+
+    @contextmanager
+    def lend(self) -> Iterator[psycopg.Connection[Any]]:
+        """Lend a connection inside a transaction to the application.
+
+        As `transaction`, but what the application's own statements raise inside the block
+        stays as it is.
+        """
+        own: Exception | None = None
+        try:
+            with self.transaction() as session:
+                try:
+                    yield session.connection
+                except Exception as error:
+                    own = error
+                    raise
+        except AlkstoreError as error:
+            if own is None or error.__cause__ is not own:
+                raise
+        if own is not None:
+            raise own
 
     def run(self, work: Callable[[Session], T]) -> T:
         """Run *work* in a transaction, again when it met a conflict.
@@ -142,9 +164,25 @@ def _restore(
     autocommit: bool,  # noqa: FBT001 - the driver's attribute, handed back
     isolation_level: IsolationLevel | None,
 ) -> None:
-    if connection.pgconn.transaction_status == psycopg.pq.TransactionStatus.IDLE:
+    if connection.closed or (autocommit and isolation_level == connection.isolation_level):
+        return
+    if connection.info.transaction_status == TransactionStatus.IDLE:
         connection.isolation_level = isolation_level
         connection.autocommit = autocommit
+    else:  # left in the middle of something: the pool makes another one
+        connection.close()
+
+
+def _characterise(
+    connection: psycopg.Connection[Any],
+    isolation_level: IsolationLevel | None,
+    read_only: bool | None,  # noqa: FBT001 - the driver's attribute
+    deferrable: bool | None,  # noqa: FBT001
+) -> None:
+    """Set what the next ``BEGIN`` says; nothing is sent."""
+    connection.isolation_level = isolation_level
+    connection.read_only = read_only
+    connection.deferrable = deferrable
 
 
 def _again_on_conflict(attempt: Callable[[], T]) -> T:

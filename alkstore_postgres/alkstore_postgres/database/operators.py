@@ -9,9 +9,9 @@ names the schema of each operator. A named operator binds like any other and no 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-_TOKEN = re.compile(
+_PART = re.compile(
     r"""
     '(?:[^']|'')*'                              # a text
     | "(?:[^"]|"")*"                            # a name in quotes
@@ -29,16 +29,22 @@ _TOKEN = re.compile(
 
 _COMPARISONS = frozenset({"=", "<", ">", "<=", ">=", "<>", "!="})
 _SUMS = frozenset({"+", "-"})
-_REFUSED = frozenset({"||", "/", "%%", "^", "~"})
+_REFUSED = frozenset({"*", "||", "/", "%%", "^", "~"})
 
-_BETWEEN_EXPRESSIONS = frozenset(
-    """
-    ALL AND AS ASC BY CASE CONFLICT CROSS DELETE DESC DISTINCT DO ELSE END EXCEPT FOR FROM FULL
-    GROUP HAVING IN INNER INSERT INTO IS JOIN KEY LATERAL LEFT LIMIT LOCKED MATERIALIZED NO NOT
-    NOTHING NOWAIT NULLS OF OFFSET ON OR ORDER OUTER OVER RECURSIVE RETURNING RIGHT SELECT SET
-    SHARE SKIP THEN UNION UPDATE USING VALUES WHEN WHERE WITH
-    """.split()
+# fmt: off
+_CLAUSES = frozenset({"FROM", "RETURNING", "SET", "WHERE"})
+_BETWEEN_EXPRESSIONS = _CLAUSES | frozenset(
+    (
+        ",", ";", "=>",
+        "ALL", "AND", "AS", "ASC", "BY", "CASE", "CONFLICT", "CROSS", "DELETE", "DESC",
+        "DISTINCT", "DO", "ELSE", "END", "EXCEPT", "FOR", "FULL", "GROUP", "HAVING", "IN",
+        "INNER", "INSERT", "INTO", "IS", "JOIN", "KEY", "LATERAL", "LEFT", "LIMIT",
+        "LOCKED", "MATERIALIZED", "NO", "NOT", "NOTHING", "NOWAIT", "NULLS", "OF", "OFFSET",
+        "ON", "OR", "ORDER", "OUTER", "OVER", "RECURSIVE", "RIGHT", "SELECT", "SHARE",
+        "SKIP", "THEN", "UNION", "UPDATE", "USING", "VALUES", "WHEN", "WITH"
+    )
 )
+# fmt: on
 
 
 def qualify(statement: str) -> str:
@@ -47,68 +53,62 @@ def qualify(statement: str) -> str:
     Raises:
         ValueError: There is an operator that no statement has needed so far.
     """
-    tokens = iter(_TOKEN.findall(statement))
-    text = _level(tokens)
-    if next(tokens, None) is not None:
+    parts = iter(_PART.findall(statement))
+    text = _level(parts)
+    if next(parts, None) is not None:
         msg = "a closing parenthesis too many"
         raise ValueError(msg)
     return text
 
 
-def _level(tokens: Iterator[str]) -> str:
+def _level(parts: Iterator[str]) -> str:
     """Rewrite up to the parenthesis that closes this level, or the end."""
     done: list[str] = []
     expression: list[str] = []
+    clause = ""
     assigning = False
-    for token in tokens:
-        word = token.upper()
-        if token == ")":
+    for part in parts:
+        word = part.upper()
+        if part == ")":
             break
-        if token == "(":
-            expression.append(f"({_level(tokens)})")
-        elif token == "=" and assigning:
-            done += [*_expression(expression), token]
-            expression, assigning = [], False
-        elif word in _BETWEEN_EXPRESSIONS or token in {",", ";", "=>"}:
-            done += [*_expression(expression), token]
+        if part == "(":
+            expression.append(f"({_level(parts)})")
+        elif (
+            word in _BETWEEN_EXPRESSIONS or part in {",", ";", "=>"} or (part == "=" and assigning)
+        ):
+            done += [*_expression(expression), part]
             expression = []
-            in_set = word == "SET" or (token == "," and _in_assignments(done))
-            assigning = in_set
+            clause = word if word in _CLAUSES else clause
+            # The first sign of equality of each item of a SET is not an operator.
+            assigning = clause == "SET" and (word == "SET" or part == ",")
         else:
-            expression.append(token)
+            expression.append(part)
     done += _expression(expression)
     return "".join(done)
 
 
-def _in_assignments(done: Iterable[str]) -> bool:
-    """Return whether the latest clause of this level is a ``SET``."""
-    clauses = {"SET", "FROM", "WHERE", "RETURNING", "SELECT", "VALUES"}
-    last = [token.upper() for token in done if token.upper() in clauses]
-    return bool(last) and last[-1] == "SET"
-
-
-def _expression(tokens: list[str]) -> Iterator[str]:
+def _expression(parts: list[str]) -> Iterator[str]:
     """Rewrite one expression without keywords; what is in parentheses is done already."""
-    if tokens == ["*"]:
+    if parts == ["*"]:
         yield "*"
         return
     side: list[str] = []
-    for token in tokens:
-        if token in _REFUSED or token == "*":
-            msg = f"the operator {token} is not foreseen in a statement"
+    for part in parts:
+        if part in _REFUSED:
+            msg = f"the operator {part} is not foreseen in a statement"
             raise ValueError(msg)
-        if token in _COMPARISONS:
+        if part in _COMPARISONS:
             yield from _sum(side, within_comparison=True)
-            yield f"OPERATOR(pg_catalog.{token})"
+            yield f"OPERATOR(pg_catalog.{part})"
             side = []
         else:
-            side.append(token)
-    yield from _sum(side, within_comparison=len(side) != len(tokens))
+            side.append(part)
+    yield from _sum(side, within_comparison=len(side) != len(parts))
 
 
-def _sum(tokens: list[str], *, within_comparison: bool) -> Iterator[str]:
-    named = [f"OPERATOR(pg_catalog.{one})" if one in _SUMS else one for one in tokens]
-    if named == tokens or not within_comparison:
+def _sum(parts: list[str], *, within_comparison: bool) -> Iterator[str]:
+    named = [f"OPERATOR(pg_catalog.{part})" if part in _SUMS else part for part in parts]
+    if named == parts or not within_comparison:
         yield from named
         return
     text = "".join(named)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import psycopg
-from psycopg_pool import ConnectionPool
+from psycopg_pool import ConnectionPool, NullConnectionPool
 
 from alkstore.errors import StoreClosed
 
@@ -36,7 +36,7 @@ class Pools:
         self._pool: AnyPool | None = lent
         self._closed = False
         self._pid = os.getpid()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     @property
     def closed(self) -> bool:
@@ -49,18 +49,22 @@ class Pools:
         Raises:
             StoreClosed: `close` was called.
         """
-        if self._closed:
-            msg = "the store is closed"
-            raise StoreClosed(msg)
         if self._pid != os.getpid():
             self.after_fork()
         pool = self._pool
-        if pool is None:
-            with self._lock:
-                pool = self._pool
-                if pool is None:
-                    pool = self._pool = self._make()
-        return pool
+        if pool is not None:
+            return pool
+        with self._lock:
+            self.check_open()
+            if self._pool is None:
+                self._pool = self._make()
+            return self._pool
+
+    def check_open(self) -> None:
+        """Raise `StoreClosed` when `close` was called."""
+        if self._closed:
+            msg = "the store is closed"
+            raise StoreClosed(msg)
 
     def connect(self) -> psycopg.Connection[Any]:
         """Open a connection of our own beside the pool, as the pool would."""
@@ -69,15 +73,18 @@ class Pools:
     def after_fork(self) -> None:
         """Forget the parent's pool; the child's is made at its first use."""
         _inherited.append((self._pool, self._lock))
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._pid = os.getpid()
         self._pool = None
 
     def close(self) -> None:
         """Close our own pool; a lent one stays as it is."""
-        self._closed = True
-        pool, self._pool = self._pool, None
-        if pool is not None and pool is not self.lent and self._pid == os.getpid():
+        if self._pid != os.getpid():
+            self.after_fork()
+        with self._lock:
+            self._closed = True
+            pool, self._pool = self._pool, None
+        if pool is not None and pool is not self.lent:
             pool.close()
 
     def _make(self) -> AnyPool:
@@ -85,13 +92,18 @@ class Pools:
         if lent is None:
             return ConnectionPool(self.conninfo, open=True, **self._arguments)
         # The child of a fork cannot use the application's pool: its own one is like it.
-        return ConnectionPool(
+        kind = NullConnectionPool if isinstance(lent, NullConnectionPool) else ConnectionPool
+        return kind(
             lent.conninfo,
             connection_class=lent.connection_class,
             kwargs=lent.kwargs,
+            configure=lent._configure,  # noqa: SLF001 - there is no other way to them
+            check=lent._check,  # noqa: SLF001
+            reset=lent._reset,  # noqa: SLF001
             min_size=min(lent.min_size, 1),
             max_size=lent.max_size,
             timeout=lent.timeout,
+            max_waiting=lent.max_waiting,
             max_idle=lent.max_idle,
             max_lifetime=lent.max_lifetime,
             reconnect_timeout=lent.reconnect_timeout,
@@ -114,17 +126,31 @@ def check_pool(pool: object) -> AnyPool:
 def is_dead(connection: psycopg.Connection[Any]) -> bool:
     """Return whether an idle connection is known to be broken, without a round trip.
 
-    An idle server says nothing. When there is something to read, it is either a notice or
-    the end of the connection: reading it tells.
+    An idle server says nothing. When there is something to read, it is a notice, a change
+    of a setting, what the encryption says to itself, or the end of the connection: reading
+    it tells. A server that is shut down says so before it hangs up, so one reading is not
+    enough.
     """
-    if connection.closed:
-        return True
     try:
-        poll = select.poll()
-        poll.register(connection.fileno(), select.POLLIN)
-        if not poll.poll(0):
-            return False
-        connection.pgconn.consume_input()
+        for _ in range(_READINGS):
+            if connection.closed or not _readable(connection.fileno()):
+                break
+            connection.pgconn.consume_input()
     except (OSError, psycopg.Error):
         return True
     return connection.closed
+
+
+_READINGS = 10
+
+
+def _readable(socket: int) -> bool:
+    """Return whether there is something to read on *socket*, also where there is no poll."""
+    if hasattr(select, "poll"):
+        poll = select.poll()
+        poll.register(socket, select.POLLIN)
+        return bool(poll.poll(0))
+    try:
+        return bool(select.select([socket], [], [], 0)[0])
+    except ValueError:  # beyond what select can watch
+        return False

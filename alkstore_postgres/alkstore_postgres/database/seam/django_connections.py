@@ -28,9 +28,7 @@ def join_django(tx: Any, join_driver: Callable[[Any], Joined]) -> Joined | None:
         TypeError: It is a connection to another kind of database.
         DatabaseError: It is closed, or its ``atomic`` block is marked for rollback.
     """
-    base: Any = sys.modules.get("django.db.backends.base.base")
-    proxies: Any = sys.modules.get("django.utils.connection")
-    if base is None or not isinstance(tx, (base.BaseDatabaseWrapper, proxies.ConnectionProxy)):
+    if not _is_connection(tx):
         return None
     vendor = getattr(tx, "vendor", "no database")
     if vendor != "postgresql":
@@ -44,6 +42,18 @@ def join_django(tx: Any, join_driver: Callable[[Any], Joined]) -> Joined | None:
             raise NoTransaction(AUTOCOMMIT_REFUSED)
         tx.ensure_connection()  # as Django does before a first statement
     return _DjangoJoined(tx, join_driver(tx.connection))
+
+
+def _is_connection(tx: Any) -> bool:
+    # The proxy is there before the first database is, and its back end is imported.
+    kinds = {
+        "django.utils.connection": "ConnectionProxy",
+        "django.db.backends.base.base": "BaseDatabaseWrapper",
+    }
+    return any(
+        module in sys.modules and isinstance(tx, getattr(sys.modules[module], name))
+        for module, name in kinds.items()
+    )
 
 
 class _DjangoJoined:

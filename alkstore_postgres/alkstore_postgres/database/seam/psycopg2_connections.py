@@ -17,7 +17,8 @@ from alkstore_postgres.database.seam.joined import Joined
 from alkstore_postgres.database.seam.literals import render
 from alkstore_postgres.database.seam.psycopg_connections import AUTOCOMMIT_REFUSED, CLOSED
 
-_OID_OF_BIGINT: Final = 20
+_OIDS: Final = (20, 2278)
+"""The types that come back: bigint, and the nothing of a sent wake."""
 
 
 def join_psycopg2(tx: Any) -> Joined | None:
@@ -81,6 +82,6 @@ class _Psycopg2Joined:
 
     def _whole_numbers(self) -> Any:
         def cast(value: str | None, _cursor: object) -> int | None:
-            return None if value is None else int(value)
+            return int(value) if value else None
 
-        return self._extensions.new_type((_OID_OF_BIGINT,), "ALKSTORE_BIGINT", cast)
+        return self._extensions.new_type(_OIDS, "ALKSTORE", cast)

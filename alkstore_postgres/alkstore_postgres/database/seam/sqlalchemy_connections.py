@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from alkstore.errors import NoTransaction
+from alkstore.errors import DatabaseError, NoTransaction
+from alkstore_postgres.database.cursor import Params
 from alkstore_postgres.database.errors import translate_foreign
 from alkstore_postgres.database.seam.joined import Joined
 
@@ -39,10 +40,41 @@ def join_sqlalchemy(tx: Any, join_driver: Callable[[Any], Joined]) -> Joined | N
         return None
     with _told_our_way():
         connection = tx.connection() if is_session else tx
-        joined = join_driver(connection.connection.driver_connection)
+        driver_connection = connection.connection.driver_connection
+        joined = join_driver(driver_connection)
         if not connection.in_transaction():
             connection.begin()
-    return joined
+    return _SqlalchemyJoined(connection, driver_connection, joined)
+
+
+class _SqlalchemyJoined:
+    """Tells SQLAlchemy of a connection that was lost, as it finds out about its own."""
+
+    __slots__ = ("_connection", "_driver_connection", "_inner")
+
+    def __init__(self, connection: Any, driver_connection: Any, inner: Joined) -> None:
+        self._connection = connection
+        self._driver_connection = driver_connection
+        self._inner = inner
+
+    def execute(self, query: bytes, params: Params = None) -> int:
+        """Run a statement; return how many rows it touched."""
+        with self._noticed():
+            return self._inner.execute(query, params)
+
+    def fetch_value(self, query: bytes, params: Params = None) -> Any:
+        """Run a statement that returns a row; return the row's first value."""
+        with self._noticed():
+            return self._inner.fetch_value(query, params)
+
+    @contextmanager
+    def _noticed(self) -> Iterator[None]:
+        try:
+            yield
+        except DatabaseError as error:
+            if self._driver_connection.closed:
+                self._connection.invalidate(error.__cause__)
+            raise
 
 
 @contextmanager
