@@ -20,6 +20,7 @@ import psycopg
 import pytest
 
 from alkstore.errors import StoreClosed
+from alkstore.stop_token import StopToken
 from alkstore.traits import JobHandle, Runner
 from alkstore_postgres import PostgresStore
 from tests.support.sessions import kill_sessions
@@ -227,7 +228,7 @@ store.start_worker("emails", print)
 store.start_scheduler()
 say("ready")
 try:
-    time.sleep(60)
+    while True: time.sleep(0.1)
 except KeyboardInterrupt:
     say("interrupted")
 """)
@@ -237,6 +238,42 @@ except KeyboardInterrupt:
     status, errors, took = program.end()
     assert (status, errors) == (0, "")
     assert took < 1
+
+
+def test_a_handler_that_holds_the_interpreter_for_a_second_at_a_time_keeps_its_claim(
+    run: Callable[[str], Program], store: PostgresStore
+) -> None:
+    """Field case B48: no other thread of its process runs for most of the time."""
+    program = run("""
+import ctypes
+sleep = ctypes.PyDLL(None).usleep  # keeps the interpreter's lock
+def handler(job):
+    say("started")
+    for _ in range(8):
+        sleep(1_000_000)
+    say("finished")
+queue = store.queue("emails", visibility_timeout=5)
+queue.enqueue(1)
+worker = store.start_worker("emails", handler)
+while queue.size(): time.sleep(0.05)
+store.close()
+""")
+    program.wait_for("started")
+    queue = store.queue("emails")
+    stolen: list[JobHandle] = []
+    thief = StopToken()
+
+    def steal() -> None:
+        while not thief.wait(0.05):
+            stolen.extend(queue.claim("thief"))
+
+    stealing = threading.Thread(target=steal)
+    stealing.start()
+    program.wait_for("finished")
+    thief.cancel()
+    stealing.join()
+    assert stolen == []
+    assert program.end()[:2] == (0, "")
 
 
 def test_a_killed_worker_s_job_comes_back_with_another_attempt(

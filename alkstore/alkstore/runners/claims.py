@@ -19,6 +19,9 @@ BEAT_SHARE = 0.25
 LONGEST_BEAT = 30.0
 """The longest time between two heartbeats, in seconds: a lost claim is noticed by then."""
 
+_LOOK_TIME = 0.05
+"""How long a handler waits for the heartbeats to know of its claim, in seconds."""
+
 
 def beat_interval(visibility_timeout: float) -> float:
     """Return how long after its last extension a claim is extended again, in seconds.
@@ -74,6 +77,8 @@ class Claims:
     Attributes:
         beat_at: When the heartbeats look at the books next, as `time.monotonic` tells;
             `admit` wakes them when that is too late.
+        looked: Set when the heartbeats know of all claims; handlers wait for that, since
+            once they run they may keep every other thread waiting.
     """
 
     def __init__(self) -> None:
@@ -81,6 +86,8 @@ class Claims:
         self.settler = Parker()
         self.heart = Parker()
         self.beat_at = -math.inf
+        self.looked = threading.Event()
+        self.looked.set()
         self._lock = threading.Lock()
         self._ready: SimpleQueue[Held | None] = SimpleQueue()
         self._held: dict[int, Held] = {}
@@ -127,19 +134,19 @@ class Claims:
     def admit(self, handles: list[JobHandle]) -> None:
         """Take claims into the books; after `close` they are released at once."""
         now = time.monotonic()
-        beat_at = math.inf
+        admitted = [Held(handle, now) for handle in handles]
+        intervals = [beat_interval(handle.visibility_timeout) for handle in handles]
         with self._lock:
-            for handle in handles:
-                held = Held(handle, now)
-                self._held[id(held)] = held
+            self._held.update((id(held), held) for held in admitted)
+            if intervals and self.beat_at > now + min(intervals):
+                self.looked.clear()
+                self.heart.unpark()
+            for held in admitted:
                 if self._closed:
                     self._end(held, RELEASE)
                 else:
                     self._unstarted += 1
                     self._ready.put(held)
-                beat_at = min(beat_at, now + beat_interval(handle.visibility_timeout))
-        if self.beat_at > beat_at:
-            self.heart.unpark()
         if self._closed:
             self.settler.unpark()
 
@@ -163,6 +170,7 @@ class Claims:
         if held is None:
             self._ready.put(None)  # for the next thread
             return None
+        self.looked.wait(_LOOK_TIME)
         with self._lock:
             self._unstarted -= 1
             self._running += 1

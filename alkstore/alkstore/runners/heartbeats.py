@@ -16,9 +16,21 @@ _logger = logging.getLogger(__name__)
 
 _PART = "heartbeats"
 
+_LATENESS_FACTOR = 20.0
+"""A claim is held for so many times what beats were late lately ..."""
+
+_LONGEST_HOLD = 120.0
+"""... but, for that reason, for no longer than this, in seconds."""
+
 
 class Heartbeats:
     """Extends all claims in hand, in one statement, before the first of them needs it.
+
+    A handler may hold the interpreter's lock for seconds, and a beat that needs the lock
+    several times is late by several of them. So each beat measures how late it comes and
+    how long it takes; the next one starts earlier by that, and when it endangers the
+    visibility timeout, the claims are held for longer: a process in trouble may be slow to
+    give back its jobs, but it does not lose what it works on.
 
     Args:
         queue: Whose claims they are.
@@ -32,6 +44,8 @@ class Heartbeats:
         self._status = status
         self._failures = 0
         self._not_before = 0.0
+        self._late = 0.0
+        self._interval = math.inf
 
     def turn(self) -> None:
         """Sleep until a beat is due or something new came, and beat if one is due."""
@@ -40,28 +54,42 @@ class Heartbeats:
         claims.beat_at = math.inf
         due = self._due()
         if due is not None and due <= time.monotonic():
-            self._beat()
+            self._beat(due)
             return
-        if due is None and self._failures:
+        if due is None:
+            due = self._next_look()
+        claims.beat_at = due
+        claims.looked.set()
+        claims.heart.park(None if due == math.inf else max(due - time.monotonic(), 0.0))
+
+    def _next_look(self) -> float:
+        """Return when to look again with nothing in hand: it may be a moment between jobs."""
+        if self._failures:
             self._failures = 0
             self._not_before = 0.0
             self._status.over(_PART)
-        claims.beat_at = math.inf if due is None else due
-        claims.heart.park(None if due is None else max(due - time.monotonic(), 0.0))
+        interval, self._interval = self._interval, math.inf
+        return time.monotonic() + interval
 
     def _due(self) -> float | None:
-        times = [
-            held.since + beat_interval(held.handle.visibility_timeout)
-            for held in self._claims.all()
-            if _needs_beat(held)
-        ]
-        return max(min(times), self._not_before) if times else None
+        in_hand = [held for held in self._claims.all() if _needs_beat(held)]
+        if not in_hand:
+            return None
+        intervals = [beat_interval(held.handle.visibility_timeout) for held in in_hand]
+        self._interval = min(intervals)
+        due = min(
+            held.since + max(interval - self._late, 0.0)
+            for held, interval in zip(in_hand, intervals, strict=True)
+        )
+        return max(due, self._not_before)
 
-    def _beat(self) -> None:
+    def _beat(self, due: float) -> None:
         in_hand = [held for held in self._claims.all() if _needs_beat(held)]
         sent_at = time.monotonic()
+        self._late = max(sent_at - due, self._late / 2)
+        at_least = min(self._late * _LATENESS_FACTOR, _LONGEST_HOLD)
         try:
-            self._queue.heartbeat_many([held.handle for held in in_hand])
+            self._queue.heartbeat_many([held.handle for held in in_hand], at_least)
         except StoreClosed:
             raise
         except Exception as error:  # noqa: BLE001 - the next beat may get through
@@ -71,6 +99,7 @@ class Heartbeats:
         self._failures = 0
         self._not_before = 0.0
         self._status.good(_PART)
+        self._late = max(self._late, time.monotonic() - sent_at)
         for held in in_hand:
             if not held.handle.lost:
                 held.since = sent_at

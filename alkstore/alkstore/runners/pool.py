@@ -23,8 +23,11 @@ MAX_CONCURRENCY = 1_000
 _PATIENCE = 60.0
 _PART = "claims"
 
-_LOOK_UP = 1.0
-"""How often a claimer whose handlers are all busy looks around, in seconds."""
+_LOOK_UP = 10.0
+"""How often a claimer whose handlers are all busy shows that it lives, in seconds."""
+
+_RECALL_AFTER = 1.0
+"""Claims that no handler has begun for so long are given back, in seconds."""
 
 _RELEASE_TIME = AFTER_GRACE * 0.8
 """How long after the grace the releases may take, in seconds."""
@@ -107,20 +110,26 @@ class JobPool(Supervisor):
         self._token.attach(self._claims.claimer)
         try:
             while not self._token.cancelled:
-                self._grow()
+                self._grow(0)
                 limit = self._room()
                 if limit > 0:
                     # The first claim does not wait: it tells whether things work (again).
-                    self._claims.admit(
+                    handles = (
                         self._queue.claim_wait(self._worker_id, limit, stop=stop)
                         if waits
                         else self._queue.claim(self._worker_id, limit)
                     )
+                    try:
+                        self._grow(len(handles))
+                    finally:
+                        self._claims.admit(handles)
                     self._status.good(_PART, "working")
                     waits = True
-                elif not self._claims.claimer.park(_LOOK_UP):
+                elif not self._claims.claimer.park(
+                    _RECALL_AFTER if self._claims.unstarted else _LOOK_UP
+                ):
                     self._alive()
-                    self._claims.recall(_LOOK_UP)
+                    self._claims.recall(_RECALL_AFTER)
             self._finish()
         finally:
             self._token.detach(self._claims.claimer)
@@ -138,9 +147,10 @@ class JobPool(Supervisor):
         free = most - claims.unstarted - claims.running
         return free if free > ahead // 2 else 0
 
-    def _grow(self) -> None:
-        """Start handler threads for what has none."""
-        wanted = min(self._claims.unstarted + self._claims.running, self._concurrency)
+    def _grow(self, more: int) -> None:
+        """Start handler threads for what has none, and for so many *more* claims."""
+        busy = self._claims.unstarted + self._claims.running
+        wanted = min(busy + more, self._concurrency)
         while len(self._crew) < wanted:
             self._crew.append(self._spawn(f"handler {len(self._crew) + 1}", self._handle))
 

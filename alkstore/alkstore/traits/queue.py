@@ -202,11 +202,22 @@ class Queue(Protocol):
         """Finish the jobs of *handles* in one statement; return how many were still held."""
         ...
 
-    def heartbeat_many(self, handles: Iterable[JobHandle]) -> int:
+    def heartbeat_many(
+        self, handles: Iterable[JobHandle], at_least: Seconds | None = None
+    ) -> int:
         """Extend the claims of *handles* by their visibility timeouts, in one statement.
+
+        Args:
+            handles: Claims of this queue.
+            at_least: Seconds or `timedelta`: hold each claim for this long when its
+                visibility timeout is shorter. For a process that knows that its next
+                heartbeat may be late.
 
         Returns:
             How many were still held; the others' `JobHandle.lost` is true afterwards.
+
+        Raises:
+            InvalidOption: *at_least* is not a duration.
         """
         ...
 

@@ -116,10 +116,13 @@ class PostgresQueue:
             handle.learn(held=handle.claim in done, settled=True)
         return len(done)
 
-    def heartbeat_many(self, handles: Iterable[JobHandle]) -> int:
+    def heartbeat_many(
+        self, handles: Iterable[JobHandle], at_least: Seconds | None = None
+    ) -> int:
         """Extend the claims of *handles* in one statement; see `Queue.heartbeat_many`."""
+        shortest = 0.0 if at_least is None else seconds(at_least, "at_least")
         own = self._own(handles)
-        held = self._parts.settler.heartbeat_many([handle.claim for handle in own])
+        held = self._parts.settler.heartbeat_many([handle.claim for handle in own], shortest)
         for handle in own:
             handle.learn(held=handle.claim in held)
         return len(held)

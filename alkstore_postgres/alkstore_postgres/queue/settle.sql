@@ -68,7 +68,8 @@ WHERE jobs.id = ANY (ARRAY(SELECT held.id FROM held))
 RETURNING jobs.id, jobs.claim_id;
 
 -- name: heartbeat_many
--- Extends the claims that are still held, each by its visibility timeout; returns them.
+-- Extends the claims that are still held, each by its visibility timeout or by the caller's
+-- least time, whichever is longer; returns them.
 WITH held AS MATERIALIZED (
     SELECT jobs.id
     FROM ROWS FROM (
@@ -81,7 +82,9 @@ WITH held AS MATERIALIZED (
 UPDATE {schema}.jobs SET
     claimable = false,
     claim_expires_at = pg_catalog.statement_timestamp()
-        + pg_catalog.make_interval(secs => jobs.visibility_timeout)
+        + pg_catalog.make_interval(
+            secs => greatest(jobs.visibility_timeout, %(at_least)s::double precision)
+        )
 WHERE jobs.id = ANY (ARRAY(SELECT held.id FROM held))
 RETURNING jobs.id, jobs.claim_id, pg_catalog.set_config('synchronous_commit', 'off', true);
 

@@ -11,7 +11,6 @@ from alkstore_postgres.database.statements import Statements
 from alkstore_postgres.queue.claim_places import ClaimPlaces
 from alkstore_postgres.wakes.sender import WakeSender
 
-
 Claim = tuple[int, UUID]
 """A claim's identity: the job's id and the claim's own."""
 
@@ -55,9 +54,14 @@ class Settler:
         """Finish the jobs that are still held; return which they were."""
         return self._touch_many("ack_many", claims)
 
-    def heartbeat_many(self, claims: Sequence[Claim]) -> set[Claim]:
-        """Extend the claims that are still held; return which they were."""
-        return self._touch_many("heartbeat_many", claims)
+    def heartbeat_many(self, claims: Sequence[Claim], at_least: float) -> set[Claim]:
+        """Extend the claims that are still held; return which they were.
+
+        Args:
+            claims: The claims.
+            at_least: Seconds; a visibility timeout that is shorter does not count.
+        """
+        return self._touch_many("heartbeat_many", claims, at_least=at_least)
 
     def cancel(self, queue: str, job_id: int) -> bool:
         """Delete a live job of *queue*, held or not."""
@@ -81,10 +85,12 @@ class Settler:
                 self._wakes.merged(queue)
         return done
 
-    def _touch_many(self, statement: str, claims: Sequence[Claim]) -> set[Claim]:
+    def _touch_many(
+        self, statement: str, claims: Sequence[Claim], **params: Any
+    ) -> set[Claim]:
         if not claims:
             return set()
         ids, claim_ids = zip(*claims, strict=True)
-        params = {"ids": list(ids), "claim_ids": list(claim_ids)}
+        params |= {"ids": list(ids), "claim_ids": list(claim_ids)}
         rows = self._database.fetch_all(self._sql[statement], params)
         return {(row[0], row[1]) for row in rows}
