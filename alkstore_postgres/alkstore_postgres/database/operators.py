@@ -27,6 +27,7 @@ _PART = re.compile(
     re.VERBOSE,
 )
 
+_END = ""
 _COMPARISONS = frozenset({"=", "<", ">", "<=", ">=", "<>", "!="})
 _SUMS = frozenset({"+", "-"})
 _REFUSED = frozenset({"*", "||", "/", "%%", "^", "~"})
@@ -51,28 +52,27 @@ def qualify(statement: str) -> str:
     """Return *statement* with every operator named as one of ``pg_catalog``.
 
     Raises:
-        ValueError: There is an operator that no statement has needed so far.
+        ValueError: There is an operator that no statement has needed so far, or the
+            parentheses do not match.
     """
-    parts = iter(_PART.findall(statement))
-    text = _level(parts)
-    if next(parts, None) is not None:
-        msg = "a closing parenthesis too many"
-        raise ValueError(msg)
-    return text
+    return _level(iter([*_PART.findall(statement), _END]), until=_END)
 
 
-def _level(parts: Iterator[str]) -> str:
-    """Rewrite up to the parenthesis that closes this level, or the end."""
+def _level(parts: Iterator[str], until: str) -> str:
+    """Rewrite up to *until*: the parenthesis that closes this level, or the end."""
     done: list[str] = []
     expression: list[str] = []
     clause = ""
     assigning = False
     for part in parts:
         word = part.upper()
-        if part == ")":
+        if part in {")", _END}:
+            if part != until:
+                msg = "parentheses do not match"
+                raise ValueError(msg)
             break
         if part == "(":
-            expression.append(f"({_level(parts)})")
+            expression.append(f"({_level(parts, until=')')})")
         elif (
             word in _BETWEEN_EXPRESSIONS or part in {",", ";", "=>"} or (part == "=" and assigning)
         ):
