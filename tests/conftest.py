@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -17,9 +17,24 @@ from psycopg_pool import ConnectionPool
 import alkstore_postgres
 from alkstore_postgres import PostgresStore, embedded
 from tests.support import server as test_server
+from tests.support.leftovers import Leftovers
+from tests.support.processes import Children
+from tests.support.proxy import Proxy
+from tests.support.reachable import copy_home, open_folder
 from tests.support.server import TestServer
+from tests.support.sql_probe import SqlProbe
 
-_NEEDS_SERVER = {"server", "conninfo"}
+# Fixtures of tests that need a server, and of tests that need one to take down.
+_NEED_SERVER = {"server"}
+_NEED_PROGRAMS = {"server_programs"}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _nothing_is_left() -> Iterator[None]:
+    """Fail a run that leaves a server, a child process or a thread behind."""
+    leftovers = Leftovers()
+    yield
+    leftovers.check()
 
 
 @pytest.fixture(scope="session")
@@ -88,31 +103,84 @@ def database_url(conninfo: str) -> Iterator[str]:
     with psycopg.connect(conninfo, autocommit=True) as connection:
         connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
         yield make_conninfo(conninfo, dbname=name)
-        connection.execute(
-            sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name))
-        )
+        connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+@pytest.fixture(scope="session")
+def server_programs() -> str | None:
+    """The folder with the server's programs, for `embedded.server`; `None`: the extra's."""
+    return test_server.given_binaries()
+
+
+@pytest.fixture(scope="session")
+def used_home(server_programs: str | None) -> Iterator[Path]:
+    """A directory of `embedded.server`, stopped: a copy of it starts fast. Not to be touched."""
+    with open_folder() as folder:
+        with embedded.server(folder / "used", bin_directory=server_programs):
+            pass
+        yield folder / "used"
 
 
 @pytest.fixture
-def own_server() -> Iterator[embedded.EmbeddedServer]:
+def own_server(server_programs: str | None, used_home: Path) -> Iterator[embedded.EmbeddedServer]:
     """A server of this test alone, to take down and bring up again."""
-    with embedded.server(
-        bin_directory=os.environ.get(test_server.BINARIES_SETTING) or None,
-        settings={"shared_buffers": "16MB"},
-    ) as running:
+    with (
+        open_folder() as folder,
+        embedded.server(
+            copy_home(used_home, folder),
+            bin_directory=server_programs,
+            settings={"shared_buffers": "16MB"},
+        ) as running,
+    ):
         yield running
 
 
+@pytest.fixture
+def proxy(conninfo: str) -> Iterator[Proxy]:
+    """A way to the server that can be cut or fall silent."""
+    with Proxy(conninfo) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def sql_probe(conninfo: str) -> Iterator[SqlProbe]:
+    """A way to the server that counts what goes over it."""
+    with SqlProbe(conninfo) as probe:
+        yield probe
+
+
+@pytest.fixture
+def children() -> Iterator[Children]:
+    """Starts child processes that are gone when the test is over."""
+    with Children() as children:
+        yield children
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Without a server, run the part that needs none; in CI that is an error."""
-    reason = test_server.missing()
-    if reason is None:
-        return
-    needing = [item for item in items if _NEEDS_SERVER & set(getattr(item, "fixturenames", ()))]
-    if needing and os.environ.get("CI"):
-        raise pytest.UsageError(reason)
-    for item in needing:
-        item.add_marker(pytest.mark.skip(reason=reason))
+    """In CI nothing is skipped for want of a server."""
+    reasons = {reason for item in items if (reason := _wanting(item)) is not None}
+    if reasons and test_server.in_ci():
+        raise pytest.UsageError(*sorted(reasons))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what needs a server that is not there.
+
+    All at this one place, so that the summary folds them into one line.
+    """
+    reason = _wanting(item)
+    if reason is not None:
+        pytest.skip(reason)
+
+
+def _wanting(item: pytest.Item) -> str | None:
+    asked = set(getattr(item, "fixturenames", ()))
+    if asked & _NEED_SERVER:
+        return test_server.missing(url_serves=True)
+    if asked & _NEED_PROGRAMS:
+        return test_server.missing(url_serves=False)
+    return None
 
 
 @pytest.fixture(autouse=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from pathlib import Path
+from urllib.parse import quote
 
 import psycopg
 
@@ -13,11 +14,18 @@ HOST = "127.0.0.1"
 
 def url_of(port: int, password: str, database: str) -> str:
     """Return the connection URL of a database."""
-    return f"postgresql://{USER}:{password}@{HOST}:{port}/{database}"
+    return f"postgresql://{USER}:{password}@{HOST}:{port}/{quote(database, safe='')}"
 
 
-def answers(port: int, password: str, data: Path) -> bool:
-    """Return whether the server at *port* is the one over the directory *data*."""
+def answers(port: int, password: str, data: Path, patience: int = 10) -> bool:
+    """Return whether the server at *port* is the one over the directory *data*.
+
+    Args:
+        port: Where to ask.
+        password: The superuser's.
+        data: The data directory.
+        patience: How many seconds it may take to answer, at least 2.
+    """
     try:
         with psycopg.connect(
             url_of(port, password, "postgres"),
@@ -26,7 +34,7 @@ def answers(port: int, password: str, data: Path) -> bool:
             sslmode="disable",
             gssencmode="disable",
             options="",
-            connect_timeout=5,
+            connect_timeout=patience,
             autocommit=True,
         ) as connection:
             row = connection.execute("SHOW data_directory").fetchone()

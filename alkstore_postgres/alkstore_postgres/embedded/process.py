@@ -149,7 +149,7 @@ class ServerProcess:
     def _came_up(self, port: int) -> bool:
         deadline = time.monotonic() + _START_LIMIT
         while self.running:
-            if answers(port, self._home.password, self._home.data):
+            if answers(port, self._home.password, self._home.data, patience=2):
                 return True
             if time.monotonic() > deadline:
                 self.stop("immediate")
