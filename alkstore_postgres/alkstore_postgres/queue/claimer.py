@@ -68,28 +68,30 @@ class Claimer:
     ) -> list[PostgresJobHandle]:
         """Claim up to *limit* jobs, sleeping up to *timeout* seconds until there is one."""
         deadline = None if timeout is None else time.monotonic() + timeout
-        parker = Parker()
-
-        def wake(_name: str) -> None:
-            parker.unpark()
-
+        sleeper = _Sleeper()
+        more = False
         if stop is not None:
-            stop.attach(parker)
+            stop.attach(sleeper.parker)
         try:
-            self._hub.attach(queue, wake)
+            # Of many idle workers of this process a wake rouses one.
+            self._hub.attach(queue, sleeper.wake, shared=True)
             while stop is None or not stop.cancelled:
+                sleeper.woken = False
                 handles, nap = self._try(_Claim(queue, worker_id, limit))
                 if handles:
+                    more = len(handles) == limit
                     return handles
                 left = _POLL if deadline is None else deadline - time.monotonic()
                 if left <= 0:
                     return []
-                parker.park(min(nap, left))
+                sleeper.parker.park(min(nap, left))
             return []
         finally:
-            self._hub.detach(queue, wake)
+            self._hub.detach(queue, sleeper.wake)
             if stop is not None:
-                stop.detach(parker)
+                stop.detach(sleeper.parker)
+            if more or sleeper.woken:
+                self._hub.pass_on(queue)
 
     def _try(self, claim: _Claim) -> tuple[list[PostgresJobHandle], float]:
         """Return what there is to claim, and in how many seconds to try again if nothing."""
@@ -142,6 +144,21 @@ class Claimer:
             for row in rows
             if row[_ID] is not None
         ]
+
+
+class _Sleeper:
+    """A waiting claimer."""
+
+    __slots__ = ("parker", "woken")
+
+    def __init__(self) -> None:
+        self.parker = Parker()
+        self.woken = False
+
+    def wake(self, _name: str) -> None:
+        """Take a wake; it is passed on unless a claim follows it."""
+        self.woken = True
+        self.parker.unpark()
 
 
 class _Claim:

@@ -141,6 +141,11 @@ class WakeHub:
         self._settled.wait(limit)
         return self._state == "listening"
 
+    def pass_on(self, name: str) -> None:
+        """Wake another of the shared sinks of *name* in this process: there is more to do."""
+        self._follow_fork()
+        self._waiters.pass_on(name)
+
     def wake_here(self, name: str) -> None:
         """Wake the waiters of this process, without a round trip."""
         self._follow_fork()

@@ -57,6 +57,10 @@ class Waiters:
     def wake(self, name: str) -> None:
         """Call the sinks of *name*, and one of its shared ones."""
         self._call(name, self._sinks.get(name, ()))
+        self.pass_on(name)
+
+    def pass_on(self, name: str) -> None:
+        """Call one of the shared sinks of *name*."""
         shared = self._shared.get(name)
         if shared:
             self._call(name, (random.choice(shared),))  # noqa: S311 - any of them
