@@ -47,7 +47,9 @@ class Program:
     """
 
     def __init__(self, script: str, conninfo: str, schema: str) -> None:
-        command = [sys.executable, "-X", "dev", "-c", PRELUDE + script, conninfo, schema]
+        # Newer Pythons warn of every fork of a process with threads: forking it is the test.
+        switches = ["-X", "dev", "-W", "ignore:This process:DeprecationWarning"]
+        command = [sys.executable, *switches, "-c", PRELUDE + script, conninfo, schema]
         self._process = subprocess.Popen(
             command,
             stdout=subprocess.PIPE,
