@@ -18,7 +18,7 @@ from alkstore.errors import AlkstoreError, DatabaseError
 from alkstore_postgres.database.cursor import Params
 from alkstore_postgres.database.errors import CONFLICTS, translated
 from alkstore_postgres.database.pools import AnyPool, Pools, is_dead
-from alkstore_postgres.database.session import Session
+from alkstore_postgres.database.session import Session, read_committed
 
 T = TypeVar("T")
 
@@ -78,15 +78,8 @@ class Database:
         Raises:
             DatabaseError: A statement, or the commit, failed.
         """
-        with self.connection() as connection:
-            former = (connection.isolation_level, connection.read_only, connection.deferrable)
-            _characterise(connection, IsolationLevel.READ_COMMITTED, None, None)
-            try:
-                with connection.transaction():
-                    yield Session(connection)
-            finally:
-                if not connection.closed:
-                    _characterise(connection, *former)
+        with self.connection() as connection, read_committed(connection):
+            yield Session(connection)
 
     @contextmanager
     def lend(self) -> Iterator[psycopg.Connection[Any]]:
@@ -171,18 +164,6 @@ def _restore(
         connection.autocommit = autocommit
     else:  # left in the middle of something: the pool makes another one
         connection.close()
-
-
-def _characterise(
-    connection: psycopg.Connection[Any],
-    isolation_level: IsolationLevel | None,
-    read_only: bool | None,  # noqa: FBT001 - the driver's attribute
-    deferrable: bool | None,  # noqa: FBT001
-) -> None:
-    """Set what the next ``BEGIN`` says; nothing is sent."""
-    connection.isolation_level = isolation_level
-    connection.read_only = read_only
-    connection.deferrable = deferrable
 
 
 def _again_on_conflict(attempt: Callable[[], T]) -> T:

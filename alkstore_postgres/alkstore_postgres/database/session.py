@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
+from psycopg import IsolationLevel
+from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
 
 from alkstore_postgres.database.cursor import EngineCursor, Params
@@ -52,3 +56,30 @@ class Session:
             msg = "the statement returned no row"
             raise LookupError(msg)
         return row[0]
+
+
+@contextmanager
+def read_committed(connection: psycopg.Connection[Any]) -> Iterator[None]:
+    """Run a transaction that is read committed and may write.
+
+    Whatever the connection is set to begin is set again afterwards; nothing is sent for it.
+    """
+    former = (connection.isolation_level, connection.read_only, connection.deferrable)
+    _begin_with(connection, IsolationLevel.READ_COMMITTED, None, None)
+    try:
+        with connection.transaction():
+            yield
+    finally:
+        if connection.info.transaction_status == TransactionStatus.IDLE:
+            _begin_with(connection, *former)
+
+
+def _begin_with(
+    connection: psycopg.Connection[Any],
+    isolation_level: IsolationLevel | None,
+    read_only: bool | None,  # noqa: FBT001 - the driver's attribute
+    deferrable: bool | None,  # noqa: FBT001 - as well
+) -> None:
+    connection.isolation_level = isolation_level
+    connection.read_only = read_only
+    connection.deferrable = deferrable

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 import psycopg
-from psycopg import IsolationLevel, sql
+from psycopg import sql
 
 from alkstore.errors import SchemaError, SchemaOutdated, SchemaTooNew
 from alkstore_postgres.database.errors import translated
-from alkstore_postgres.database.session import Session
+from alkstore_postgres.database.session import Session, read_committed
 from alkstore_postgres.database.statements import Statements
 
 OLDEST_SERVER = 140_000
@@ -121,6 +123,8 @@ class Migrator:
                 if self._state()[0] < migration.version:
                     self._apply(migration)
                     applied.append(f"{migration.version:04}_{migration.name}")
+        if not applied:
+            self.check()  # whoever was first may have been of another version
         return applied
 
     def _apply(self, migration: Migration) -> None:
@@ -140,8 +144,16 @@ class Migrator:
             },
         )
 
-    def _transaction(self) -> _ReadCommitted:
-        return _ReadCommitted(self._connection, self._session, self._sql["trusted_path"])
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """Run a transaction that trusts no search path.
+
+        Read committed, because what is read after the advisory lock must be what its
+        former holder committed.
+        """
+        with read_committed(self._connection):
+            self._session.execute(self._sql["trusted_path"])
+            yield
 
     def _state(self) -> tuple[int, int]:
         """Return the schema's version and the oldest code that works with it."""
@@ -164,32 +176,3 @@ class Migrator:
     def _lock_key(self) -> int:
         digest = hashlib.sha256(b"alkstore migrations " + self._schema.encode()).digest()
         return int.from_bytes(digest[:8], "big", signed=True)
-
-
-class _ReadCommitted:
-    """A read-committed transaction that trusts no search path.
-
-    Read committed, because what is read after the advisory lock must be what its former
-    holder committed.
-    """
-
-    def __init__(
-        self, connection: psycopg.Connection[Any], session: Session, trusted_path: bytes
-    ) -> None:
-        self._connection = connection
-        self._session = session
-        self._trusted_path = trusted_path
-
-    def __enter__(self) -> None:
-        self._former = self._connection.isolation_level
-        self._connection.isolation_level = IsolationLevel.READ_COMMITTED
-        self._block = self._connection.transaction()
-        self._block.__enter__()
-        self._session.execute(self._trusted_path)
-
-    def __exit__(self, *exc_info: Any) -> None:
-        try:
-            self._block.__exit__(*exc_info)
-        finally:
-            if not self._connection.closed:
-                self._connection.isolation_level = self._former

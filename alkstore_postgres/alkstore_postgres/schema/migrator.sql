@@ -19,15 +19,18 @@ SELECT EXISTS (
 CREATE SCHEMA {schema};
 
 -- name: migrations_exist
+-- A table of that name that is somebody else's does not count.
 SELECT EXISTS (
     SELECT FROM pg_catalog.pg_class
     JOIN pg_catalog.pg_namespace ON pg_namespace.oid = pg_class.relnamespace
+    JOIN pg_catalog.pg_attribute ON pg_attribute.attrelid = pg_class.oid
     WHERE pg_namespace.nspname = %(schema)s::pg_catalog.name
         AND pg_class.relname = 'migrations'
+        AND pg_attribute.attname = 'compatible_from'
 );
 
 -- name: create_migrations
-CREATE TABLE IF NOT EXISTS {schema}.migrations (
+CREATE TABLE {schema}.migrations (
     version integer NOT NULL,
     compatible_from integer NOT NULL,
     applied_at timestamp with time zone NOT NULL,
