@@ -594,10 +594,13 @@ def _closed(folder: Path) -> Path:
 # From the command line.
 
 
-def test_the_module_runs_a_server_until_it_is_interrupted() -> None:
-    with subprocess.Popen(
-        [sys.executable, "-m", "alkstore_postgres.embedded"], stdout=subprocess.PIPE, text=True
-    ) as foreground:
+def module(server_programs: str | None, *arguments: str) -> list[str]:
+    given = () if server_programs is None else ("--bin-directory", server_programs)
+    return [sys.executable, "-m", "alkstore_postgres.embedded", *given, *arguments]
+
+
+def test_the_module_runs_a_server_until_it_is_interrupted(server_programs: str | None) -> None:
+    with subprocess.Popen(module(server_programs), stdout=subprocess.PIPE, text=True) as foreground:
         assert foreground.stdout is not None
         url = foreground.stdout.readline().strip()
         directory = Path(ask(url, "SHOW data_directory")).parent
@@ -606,13 +609,10 @@ def test_the_module_runs_a_server_until_it_is_interrupted() -> None:
     assert not directory.exists()
 
 
-def test_the_module_tells_an_error_in_one_line(folder: Path) -> None:
+def test_the_module_tells_an_error_in_one_line(folder: Path, server_programs: str | None) -> None:
     (folder / "thesis.txt").touch()
     done = subprocess.run(
-        [sys.executable, "-m", "alkstore_postgres.embedded", str(folder)],
-        capture_output=True,
-        text=True,
-        check=False,
+        module(server_programs, str(folder)), capture_output=True, text=True, check=False
     )
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1

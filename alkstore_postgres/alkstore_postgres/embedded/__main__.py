@@ -14,10 +14,14 @@ def main() -> None:
         prog="python -m alkstore_postgres.embedded", description="Run a server until Ctrl-C."
     )
     parser.add_argument("directory", nargs="?", help="where data live (default: temporary)")
+    parser.add_argument("--bin-directory", help="another installation's programs")
     arguments = parser.parse_args()
     stop = StopToken()
     try:
-        with stop.on_signals(), server(arguments.directory) as running:
+        with (
+            stop.on_signals(),
+            server(arguments.directory, bin_directory=arguments.bin_directory) as running,
+        ):
             print(running.url, flush=True)  # noqa: T201 - what it is for
             stop.wait()
     except EmbeddedServerError as error:
