@@ -53,7 +53,8 @@ def check_name(name: object, kind: str) -> str:
             "are allowed"
         )
         raise InvalidName(msg)
-    for character in name:
+    # What is forbidden is not printable: most names need no look at each character.
+    for character in "" if name.isprintable() else name:
         category = unicodedata.category(character)
         if category in ("Cc", "Cs"):
             what = "control character" if category == "Cc" else "lone surrogate"

@@ -38,11 +38,13 @@ class Plan:
         firings: Those that fire.
         faults: Name and reason of those that cannot.
         left: Whether rows stay for the next slice.
+        reached: How many of the rows were dealt with.
     """
 
     firings: list[Firing] = field(default_factory=list)
     faults: dict[str, str] = field(default_factory=dict)
     left: bool = False
+    reached: int = 0
 
 
 def plan(rows: Iterable[Row], now: int, most_fires: int) -> Plan:
@@ -60,6 +62,7 @@ def plan(rows: Iterable[Row], now: int, most_fires: int) -> Plan:
         if fires >= most_fires:
             result.left = True
             break
+        result.reached += 1
         reason = fault(row)
         if reason is not None:
             result.faults[row.name] = reason

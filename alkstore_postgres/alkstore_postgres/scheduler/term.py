@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from datetime import datetime
 
 from alkstore.errors import (
     DatabaseError,
@@ -173,13 +174,19 @@ class Term:
             if outlook.soonest is not None and not outlook.pending:
                 self._nap(min((outlook.soonest - now) / MICROS_PER_SECOND, 2 * _AHEAD))
 
+        since: datetime | None = None
         while True:
             with self._attendant.call():
                 done = self._ticker.slice(
-                    lease, damaged=outlook.damaged, watch=self._attendant.watch, wait=wait
+                    lease,
+                    since=since,
+                    damaged=outlook.damaged,
+                    watch=self._attendant.watch,
+                    wait=wait,
                 )
             progress = progress or done.progress
-            outlook = done.outlook
+            since = done.since
+            outlook = done.outlook or outlook
             if not done.left or self._stop.cancelled:
                 return outlook, progress
             if time.monotonic() - self._renewed_at >= self._renew_every:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -18,20 +18,28 @@ from alkstore_postgres.database.errors import NOTIFY_QUEUE_FULL, translate
 from alkstore_postgres.database.session import Session
 from alkstore_postgres.database.statements import Statements
 from alkstore_postgres.lock.leases import Lease, Leases
-from alkstore_postgres.scheduler.instants import MICROS_PER_SECOND, from_micros, to_micros
+from alkstore_postgres.scheduler.instants import (
+    MICROS_PER_SECOND,
+    from_micros,
+    is_sound,
+    to_micros,
+)
 from alkstore_postgres.scheduler.outlook import Outlook
 from alkstore_postgres.scheduler.plan import Firing, Plan, plan
-from alkstore_postgres.scheduler.row import Row
+from alkstore_postgres.scheduler.row import Row, fault
 
 logger = logging.getLogger("alkstore.scheduler")
 
-MOST_ROWS = 500
-"""How many schedules a slice takes at most."""
+FIRST_ROWS = 500
+"""How many schedules a slice takes at first; more or fewer as the server is quick or slow."""
 
 MOST_FIRES = 5_000
 """After how many fires a slice takes no further schedule."""
 
-_FEWEST_ROWS = 8
+_FEWEST_ROWS, _MOST_ROWS = 8, 4_000
+_TARGET = 0.06
+"""How long a slice should take, in seconds: the stop and the renewal wait for its end."""
+
 _LOGGED = 20
 _ROW_ERRORS = frozenset({"22", "23", "P0"})
 """Classes of errors that are about the values of a row: data, constraints, raised by a trigger."""
@@ -50,14 +58,16 @@ class Slice:
         skipped: How many boundaries it passed over.
         quarantined: How many schedules it set aside.
         left: Whether more is due than the slice took.
-        outlook: What comes next.
+        since: Where the next slice goes on, for a tick of several.
+        outlook: What comes next; only the last slice of a tick asks.
     """
 
     fired: int
     skipped: int
     quarantined: int
     left: bool
-    outlook: Outlook
+    since: datetime | None
+    outlook: Outlook | None
 
     @property
     def progress(self) -> bool:
@@ -81,7 +91,7 @@ class Ticker:
         self._leases = leases
         self._channel = channel
         self._limit = ttl / 4
-        self._rows = MOST_ROWS
+        self._rows = FIRST_ROWS
         package = __package__
         self._sql = Statements(package, "tick.sql", database.schema)
         self._outlook = Statements(package, "outlook.sql", database.schema)["outlook"]
@@ -101,18 +111,21 @@ class Ticker:
             DatabaseError: A slice failed; what earlier ones fired stays.
         """
         fired = skipped = quarantined = 0
+        since: datetime | None = None
         while True:
-            done = self.slice(lease)
+            done = self.slice(lease, since=since)
             fired += done.fired
             skipped += done.skipped
             quarantined += done.quarantined
+            since = done.since
             if not done.left:
-                return Slice(fired, skipped, quarantined, left=False, outlook=done.outlook)
+                return replace(done, fired=fired, skipped=skipped, quarantined=quarantined)
 
     def slice(
         self,
         lease: Lease | None,
         *,
+        since: datetime | None = None,
         damaged: bool = True,
         watch: Callable[[psycopg.Connection[Any]], None] | None = None,
         wait: Callable[[int], None] | None = None,
@@ -121,6 +134,7 @@ class Ticker:
 
         Args:
             lease: Proved inside the transaction; ``None``: tick without one.
+            since: Where the slice before this one of the same tick ended.
             damaged: Look for schedules whose time is damaged as well.
             watch: Told which connection is used.
             wait: Called with the store clock, in microseconds, when all is ready, to wait
@@ -136,7 +150,7 @@ class Ticker:
             began = time.monotonic()
             try:
                 done, made = self._attempt(
-                    lease, damaged=damaged, wakes=wakes, careful=careful, watch=watch, wait=wait
+                    _Mode(since, damaged, wakes, careful), lease, watch, wait
                 )
             except DatabaseError as error:
                 if error.retryable or error.sqlstate is None:
@@ -151,24 +165,22 @@ class Ticker:
                 else:
                     raise
             else:
-                self._adapt(time.monotonic() - began)
+                self._adapt(done, time.monotonic() - began)
                 _tell(made)
                 return done
 
-    def _adapt(self, seconds: float) -> None:
-        """Keep a slice far shorter than the lease, however slow the server is."""
-        if seconds > self._limit / 2:
+    def _adapt(self, done: Slice, seconds: float) -> None:
+        """Keep a slice short, and far shorter than the lease, however slow the server is."""
+        target = min(_TARGET, self._limit / 4)
+        if seconds > 2 * target:
             self._rows = max(self._rows // 2, _FEWEST_ROWS)
-        elif seconds < self._limit / 8:
-            self._rows = min(self._rows * 2, MOST_ROWS)
+        elif seconds < target and done.left:
+            self._rows = min(self._rows * 2, _MOST_ROWS)
 
     def _attempt(
         self,
+        mode: _Mode,
         lease: Lease | None,
-        *,
-        damaged: bool,
-        wakes: bool,
-        careful: bool,
         watch: Callable[[psycopg.Connection[Any]], None] | None,
         wait: Callable[[int], None] | None,
     ) -> tuple[Slice, Plan]:
@@ -182,38 +194,38 @@ class Ticker:
                 raise LeaseNotProven("the scheduler's lease is not held any more")
             if wait is not None:
                 wait(to_micros(now) + int((time.monotonic() - read_at) * MICROS_PER_SECOND))
-            made, full = self._read(session, damaged=damaged)
+            made, since = self._read(session, mode)
             if made.firings:
-                self._fire(session, made, careful=careful)
+                self._fire(session, made, careful=mode.careful)
             if made.faults:
                 params = {"schedules": list(made.faults), "reasons": list(made.faults.values())}
                 session.execute(self._sql["quarantine"], params)
-            outlook = self._finish(session, made, wakes=wakes)
-            return (
-                Slice(
-                    fired=sum(len(firing.fires) for firing in made.firings),
-                    skipped=sum(firing.passed_over for firing in made.firings),
-                    quarantined=len(made.faults),
-                    left=full or made.left,
-                    outlook=outlook,
-                ),
-                made,
+            outlook = self._finish(session, made, wakes=mode.wakes)
+            done = Slice(
+                fired=sum(len(firing.fires) for firing in made.firings),
+                skipped=sum(firing.passed_over for firing in made.firings),
+                quarantined=len(made.faults),
+                left=made.left,
+                since=since,
+                outlook=outlook,
             )
+        return done, made
 
-    def _read(self, session: Session, *, damaged: bool) -> tuple[Plan, bool]:
-        """Lock and judge the rows of a slice; return whether there may be more."""
-        statements = ("due", "missing", "beyond") if damaged else ("due",)
-        found: list[Sequence[Any]] = []
-        full = False
-        for statement in statements:
-            rows = session.fetch_all(self._sql[statement], {"rows": self._rows})
-            full = full or len(rows) == self._rows
-            found.extend(rows)
-        if not found:
-            return Plan(), False
-        # All of them were due at the time of the first statement.
-        now = to_micros(found[0][0])
-        return plan((Row.read(columns[1:]) for columns in found), now, MOST_FIRES), full
+    def _read(self, session: Session, mode: _Mode) -> tuple[Plan, datetime | None]:
+        """Lock and judge the rows of a slice; return where the next one goes on."""
+        params = {"rows": self._rows, "since": mode.since or "-infinity"}
+        due = session.fetch_all(self._sql["due"], params)
+        rows = [Row.read(columns[1:]) for columns in due]
+        made = plan(rows, to_micros(due[0][0]), MOST_FIRES) if due else Plan()
+        since = rows[made.reached - 1].next_fire_at if rows else None
+        made.left = made.left or len(due) == self._rows
+        if mode.damaged:
+            for statement in ("missing", "beyond"):
+                found = session.fetch_all(self._sql[statement], params)
+                made.left = made.left or len(found) == self._rows
+                judged = (Row.read(columns[1:]) for columns in found)
+                made.faults.update({row.name: fault(row) or "" for row in judged})
+        return made, since if is_sound(since) else None
 
     def _fire(self, session: Session, made: Plan, *, careful: bool) -> None:
         if not careful:
@@ -240,15 +252,15 @@ class Ticker:
 
     def _store(self, session: Session, firings: Sequence[Firing]) -> None:
         fires = sorted(
-            (boundary, number, firing.name)
-            for number, firing in enumerate(firings)
+            (boundary, number)
+            for number, firing in enumerate(firings, 1)
             for boundary in firing.fires
         )
         session.execute(
             self._sql["fire"],
             {
-                "fired": [name for _, _, name in fires],
-                "boundaries": [from_micros(boundary) for boundary, _, _ in fires],
+                "fired": [number for _, number in fires],
+                "boundaries": [from_micros(boundary) for boundary, _ in fires],
                 "max_attempts": QUEUE_DEFAULTS.max_attempts,
                 "visibility_timeout": QUEUE_DEFAULTS.visibility_timeout,
                 "base_backoff": QUEUE_DEFAULTS.base_backoff,
@@ -259,17 +271,31 @@ class Ticker:
             },
         )
 
-    def _finish(self, session: Session, made: Plan, *, wakes: bool) -> Outlook:
-        """Send the wakes of what was fired and read what comes next."""
+    def _finish(self, session: Session, made: Plan, *, wakes: bool) -> Outlook | None:
+        """Send the wakes of what was fired; the last slice reads what comes next as well."""
         queues = list(dict.fromkeys(firing.queue for firing in made.firings)) if wakes else []
+        params = {"channel": self._channel, "queues": queues}
         asked_at = time.monotonic()
+        if made.left:
+            if queues:
+                session.execute(self._sql["wakes"], params)
+            return None
         if queues:
-            params = {"channel": self._channel, "queues": queues}
             row = session.fetch_one(self._wakes_and_outlook, params)
         else:
             row = session.fetch_one(self._outlook)
         assert row is not None  # noqa: S101 - the statement returns one row
         return Outlook.read(row[:4], asked_at)
+
+
+@dataclass(frozen=True, slots=True)
+class _Mode:
+    """How one attempt at a slice goes about it."""
+
+    since: datetime | None
+    damaged: bool
+    wakes: bool
+    careful: bool
 
 
 def _tell(made: Plan) -> None:

@@ -10,7 +10,8 @@ SELECT pg_catalog.clock_timestamp(),
 -- name: due
 -- Locks the due schedules that no other transaction holds, the longest due first. The store
 -- clock comes with each row: it alone decides what is due. A row that another ticker has
--- advanced meanwhile is looked at again, and left.
+-- advanced meanwhile is looked at again, and left. A later slice of a tick begins where the
+-- one before it ended, and not behind what that one has left dead in the index.
 -- Carried by schedules_due, in its order, without a sort.
 SELECT pg_catalog.statement_timestamp(),
        s.name, s.spec, s.queue, s.priority, s.expires, s.max_attempts, s.catch_up,
@@ -19,6 +20,7 @@ SELECT pg_catalog.statement_timestamp(),
 FROM {schema}.schedules AS s
 WHERE NOT s.paused AND s.quarantine IS NULL
   AND s.next_fire_at <= pg_catalog.statement_timestamp()
+  AND s.next_fire_at >= %(since)s::timestamp with time zone
 ORDER BY s.next_fire_at
 LIMIT %(rows)s::bigint
 FOR UPDATE SKIP LOCKED;
@@ -51,10 +53,19 @@ FOR UPDATE SKIP LOCKED;
 
 -- name: fire
 -- Stores one job for each boundary, in the order of the arrays, with the schedule's stamps, and
--- moves each schedule to its next boundary. Queue and payload come from the row, which this
--- transaction has locked.
+-- moves each schedule to its next boundary. A boundary names its schedule by its place in the
+-- array of schedules, from 1. Queue and payload come from the row, which this transaction has
+-- locked.
 -- Carried by schedules_pkey, whatever the number of schedules.
-WITH fired AS (
+WITH moved AS MATERIALIZED (
+    SELECT item.name, item.next_fire_at, item.last_fire_at, item.skipped, item.number
+    FROM ROWS FROM (
+        pg_catalog.unnest(%(moved)s::pg_catalog.text[]),
+        pg_catalog.unnest(%(next_fire_ats)s::timestamp with time zone[]),
+        pg_catalog.unnest(%(last_fire_ats)s::timestamp with time zone[]),
+        pg_catalog.unnest(%(skipped)s::bigint[])
+    ) WITH ORDINALITY AS item (name, next_fire_at, last_fire_at, skipped, number)
+), fired AS (
     INSERT INTO {schema}.jobs (
         queue, payload, priority, run_at, expires_at, max_attempts,
         visibility_timeout, base_backoff, schedule, scheduled_for, enqueued_at
@@ -66,10 +77,11 @@ WITH fired AS (
         %(visibility_timeout)s::pg_catalog.float8, %(base_backoff)s::pg_catalog.float8,
         s.name, fire.boundary, pg_catalog.statement_timestamp()
     FROM ROWS FROM (
-        pg_catalog.unnest(%(fired)s::pg_catalog.text[]),
+        pg_catalog.unnest(%(fired)s::integer[]),
         pg_catalog.unnest(%(boundaries)s::timestamp with time zone[])
-    ) WITH ORDINALITY AS fire (schedule, boundary, position)
-    JOIN {schema}.schedules AS s ON s.name = fire.schedule
+    ) WITH ORDINALITY AS fire (number, boundary, position)
+    JOIN moved ON moved.number = fire.number
+    JOIN {schema}.schedules AS s ON s.name = moved.name
     ORDER BY fire.position
 )
 UPDATE {schema}.schedules AS s
@@ -77,12 +89,7 @@ SET next_fire_at = moved.next_fire_at,
     last_fire_at = moved.last_fire_at,
     skipped = moved.skipped,
     updated_at = pg_catalog.statement_timestamp()
-FROM ROWS FROM (
-    pg_catalog.unnest(%(moved)s::pg_catalog.text[]),
-    pg_catalog.unnest(%(next_fire_ats)s::timestamp with time zone[]),
-    pg_catalog.unnest(%(last_fire_ats)s::timestamp with time zone[]),
-    pg_catalog.unnest(%(skipped)s::bigint[])
-) AS moved (name, next_fire_at, last_fire_at, skipped)
+FROM moved
 WHERE s.name = moved.name;
 
 -- name: quarantine

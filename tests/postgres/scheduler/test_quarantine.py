@@ -87,7 +87,9 @@ def test_a_damaged_row_is_set_aside_and_the_others_fire(
     assert len(caplog.records) == 1
     assert reason in table.value("bad", "quarantine")
     assert [schedule.quarantine is None for schedule in pair.schedules()] == [False, True]
-    assert not ticker.tick(None).outlook.pending
+    outlook = ticker.tick(None).outlook
+    assert outlook is not None
+    assert not outlook.pending
 
 
 @pytest.mark.parametrize(("column", "expression", "reason"), DAMAGE, ids=IDS)
@@ -228,7 +230,7 @@ def test_damaged_times_are_found_by_the_index(
     ticks = Statements("alkstore_postgres.scheduler", "tick.sql", schema)
     outlook = Statements("alkstore_postgres.scheduler", "outlook.sql", schema)["outlook"]
     for statement, values in (
-        (ticks["due"], {"rows": 500}),
+        (ticks["due"], {"rows": 500, "since": "-infinity"}),
         (ticks["missing"], {"rows": 500}),
         (ticks["beyond"], {"rows": 500}),
         (outlook, {}),

@@ -10,6 +10,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from alkstore import (
     EncodeError,
@@ -396,7 +397,7 @@ def test_intervals_are_elapsed_time_in_every_time_zone(
     """Field case B135: both changes of the clocks lie between these boundaries."""
     import alkstore_postgres
 
-    told = f"{conninfo} options='-c TimeZone={zone}'"
+    told = make_conninfo(conninfo, options=f"-c TimeZone={zone}")
     with alkstore_postgres.open(told, schema) as store:
         anchor = datetime(2035, 3, 1, 12, 0, tzinfo=timezone.utc)
         made = store.schedule("s", "@every 24h", "q", 1, starts_at=anchor)

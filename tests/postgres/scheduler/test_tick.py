@@ -15,7 +15,7 @@ from alkstore.names import SCHEDULER_LOCK
 from alkstore_postgres.database.cursor import EngineCursor
 from alkstore_postgres.lock.leases import Lease
 from alkstore_postgres.scheduler import tick as tick_module
-from alkstore_postgres.scheduler.tick import MOST_ROWS, LeaseNotProven, Ticker
+from alkstore_postgres.scheduler.tick import FIRST_ROWS, LeaseNotProven, Ticker
 from alkstore_postgres.store import PostgresStore
 from tests.support.ear import Ear
 from tests.support.schedules import ScheduleTable, grid
@@ -66,6 +66,7 @@ def test_nothing_fires_before_its_boundary(
     table.shift("s", 0.5)
     done = ticker.tick(None)
     assert (done.fired, done.progress) == (0, False)
+    assert done.outlook is not None
     assert done.outlook.soonest is not None
     assert 0 < done.outlook.soonest - done.outlook.now <= 500_000
 
@@ -154,7 +155,9 @@ def many(table: ScheduleTable, count: int, seconds: float = 1.0) -> None:
     )
 
 
-@pytest.mark.parametrize(("count", "slices"), [(1, 1), (MOST_ROWS - 1, 1), (10_000, 21)])
+@pytest.mark.parametrize(
+    ("count", "slices"), [(1, 1), (FIRST_ROWS - 1, 1), (10_000, 10_000 // FIRST_ROWS + 1)]
+)
 def test_any_number_of_due_schedules_is_a_few_statements_a_slice(
     table: ScheduleTable,
     ticker: Ticker,
@@ -165,6 +168,7 @@ def test_any_number_of_due_schedules_is_a_few_statements_a_slice(
     """Field case B35: every one once, in a bounded number of slices."""
     many(table, count)
     statements = Counter(monkeypatch)
+    monkeypatch.setattr(Ticker, "_adapt", lambda *_: None)  # as on a server of middling speed
     assert ticker.tick(None).fired == count
     assert statements.count <= 7 * slices
     ledger = table.ledger()
@@ -185,6 +189,25 @@ def test_a_tick_over_many_schedules_that_are_not_due_reads_only_the_index(
     assert plan is not None
     assert "schedules_due" in str(plan[0])
     assert plan[0][0]["Plan"]["Shared Hit Blocks"] < 10
+
+
+def test_slices_go_on_where_the_one_before_ended_and_leave_nobody_out(
+    table: ScheduleTable, ticker: Ticker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many share a boundary, some have many fires, one is damaged: all in one tick."""
+    monkeypatch.setattr(ticker, "_rows", 7)
+    monkeypatch.setattr(Ticker, "_adapt", lambda *_: None)
+    monkeypatch.setattr(tick_module, "MOST_FIRES", 100)
+    many(table, 40)
+    table.run(
+        "UPDATE {schedules} SET spec = '@every 60s', next_fire_at = now() - interval '2 h'"
+        " WHERE name LIKE 's1%%'"
+    )
+    table.run("UPDATE {schedules} SET spec = 'banana' WHERE name IN ('s2', 's12')")
+    done = ticker.tick(None)
+    assert (done.fired, done.quarantined) == (28 + 10 * 64, 2)
+    assert set(table.ledger().values()) == {1}
+    assert ticker.tick(None).progress is False
 
 
 def test_a_tick_with_fires_sends_one_wake_per_queue_and_one_without_sends_none(
@@ -393,6 +416,7 @@ def test_rows_that_another_transaction_holds_are_left_for_later(
         ScheduleTable(other, schema).run("SELECT FROM {schedules} WHERE name = 'held' FOR UPDATE")
         done = ticker.tick(None)
         assert done.fired == 1
+        assert done.outlook is not None
         assert done.outlook.due
         other.rollback()
     assert ticker.tick(None).fired == 1
