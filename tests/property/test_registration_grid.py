@@ -39,7 +39,7 @@ def wanted(spec: str, starts_at: datetime | None = None) -> Registration:
 def test_the_same_interval_in_any_spelling_keeps_the_next_boundary(
     old: str, new: str, stored: datetime, starts_at: datetime | None
 ) -> None:
-    row = replace(ROW, spec=old, next_fire_at=stored, starts_at=starts_at)
+    row = ROW._replace(spec=old, next_fire_at=stored, starts_at=starts_at)
     assert next_boundary(wanted(new, starts_at), row, NOW) == to_micros(stored)
 
 
@@ -47,7 +47,7 @@ def test_the_same_interval_in_any_spelling_keeps_the_next_boundary(
 def test_another_interval_starts_anew_from_now_without_a_burst(
     seconds: int, stored: datetime
 ) -> None:
-    row = replace(ROW, spec=f"@every {seconds + 1}s", next_fire_at=stored)
+    row = ROW._replace(spec=f"@every {seconds + 1}s", next_fire_at=stored)
     assert next_boundary(wanted(f"@every {seconds}s"), row, NOW) == NOW + seconds * SECOND
 
 
@@ -55,7 +55,7 @@ def test_another_interval_starts_anew_from_now_without_a_burst(
 def test_another_anchor_starts_anew_after_now(
     old: datetime | None, new: datetime | None, stored: datetime
 ) -> None:
-    row = replace(ROW, starts_at=old, next_fire_at=stored)
+    row = ROW._replace(starts_at=old, next_fire_at=stored)
     first = next_boundary(wanted("@every 60s", new), row, NOW)
     if old == new:
         assert first == to_micros(stored)
@@ -67,11 +67,11 @@ def test_another_anchor_starts_anew_after_now(
 
 @given(st.sampled_from(["banana", "", "@every 0s", None]), TIMES)
 def test_a_damaged_spec_has_no_grid_to_keep(spec: str, stored: datetime) -> None:
-    row = replace(ROW, spec=spec, next_fire_at=stored)
+    row = ROW._replace(spec=spec, next_fire_at=stored)
     assert next_boundary(wanted("@every 60s"), row, NOW) == NOW + 60 * SECOND
 
 
 @given(st.sampled_from([None, FIRST, LAST]))
 def test_a_damaged_time_has_no_grid_to_keep(stored: datetime | None) -> None:
-    row = replace(ROW, next_fire_at=stored)
+    row = ROW._replace(next_fire_at=stored)
     assert next_boundary(wanted("@every 60s"), row, NOW) == NOW + 60 * SECOND

@@ -6,7 +6,7 @@ integer microseconds: nothing drifts, nothing overflows, and no clock is read he
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from alkstore_postgres.scheduler.instants import LAST_MICROS
 
@@ -18,8 +18,7 @@ class NoBoundaryLeft(Exception):
     """The next boundary would lie after the year 9999."""
 
 
-@dataclass(frozen=True, slots=True)
-class Due:
+class Due(NamedTuple):
     """What a tick owes one schedule.
 
     Attributes:
@@ -66,7 +65,8 @@ def due(boundary: int, interval: int, now: int, *, latest: bool) -> Due:
     if latest:
         fires: tuple[int, ...] = (next_boundary - interval,) if count else ()
     else:
-        fires = tuple(boundary + k * interval for k in range(min(count, MAX_CATCH_UP)))
+        end = boundary + min(count, MAX_CATCH_UP) * interval
+        fires = tuple(range(boundary, end, interval))
     return Due(fires, next_boundary, count - len(fires))
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from alkstore_postgres.scheduler.boundaries import NoBoundaryLeft, due
 from alkstore_postgres.scheduler.row import Row, fault
 
 
-@dataclass(frozen=True, slots=True)
-class Firing:
+class Firing(NamedTuple):
     """One schedule that fires.
 
     Attributes:

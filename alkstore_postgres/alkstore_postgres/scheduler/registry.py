@@ -102,7 +102,7 @@ class Registry:
     def _register(self, session: Session, wanted: Registration) -> _Outcome[Sequence[Any]]:
         while True:
             now, *columns = self._locked(session, wanted.name)
-            row = None if columns[0] is None else Row.read(columns[:-1])
+            row = None if columns[0] is None else Row(*columns[:-1])
             try:
                 boundary = next_boundary(wanted, row, to_micros(now))
             except NoBoundaryLeft:
@@ -126,7 +126,7 @@ class Registry:
         now, *columns = self._locked(session, name)
         if columns[0] is None:
             return False, None
-        row = Row.read(columns[:-1])
+        row = Row(*columns[:-1])
         if row.paused is False:
             return True, None  # nothing was missed for being paused, so nothing is passed over
         params: dict[str, Any] = {"name": name}
@@ -143,7 +143,7 @@ class Registry:
         columns = session.fetch_one(self._sql["one"], {"name": name})
         if columns is None:
             raise _unknown(name)
-        row = Row.read(columns[:-1])
+        row = Row(*columns[:-1])
         reason = fault(row) if row.quarantine is None else row.quarantine
         if reason is not None:
             raise ScheduleQuarantined(f"the schedule {name!a} cannot be fired: {reason}")

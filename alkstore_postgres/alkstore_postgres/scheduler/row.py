@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
-from typing import Any
+from typing import NamedTuple
 
 from alkstore.errors import AlkstoreError, InvalidOption
 from alkstore.names import check_name
@@ -25,12 +23,12 @@ MAX_SKIPPED = 2**63 - 1
 """Where the count of skipped boundaries stays once it got there."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """The columns of a schedule that decide what becomes of it.
 
-    Constraints keep them sound; a hand may have dropped those. So every field may be
-    ``None`` or out of range, and `fault` is asked before anything is computed.
+    The statements select them in the order of the fields. Constraints keep them sound; a
+    hand may have dropped those. So every field may be ``None`` or out of range, and `fault`
+    is asked before anything is computed.
     """
 
     name: str
@@ -47,11 +45,6 @@ class Row:
     skipped: int | None
     quarantine: str | None
     has_payload: bool
-
-    @classmethod
-    def read(cls, columns: Sequence[Any]) -> Row:
-        """Return the row of *columns*, in the order of the fields."""
-        return cls(*columns)
 
     @property
     def interval(self) -> int:

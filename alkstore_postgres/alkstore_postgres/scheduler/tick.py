@@ -18,12 +18,8 @@ from alkstore_postgres.database.errors import NOTIFY_QUEUE_FULL, translate
 from alkstore_postgres.database.session import Session
 from alkstore_postgres.database.statements import Statements
 from alkstore_postgres.lock.leases import Lease, Leases
-from alkstore_postgres.scheduler.instants import (
-    MICROS_PER_SECOND,
-    from_micros,
-    is_sound,
-    to_micros,
-)
+from alkstore_postgres.scheduler.arrays import array, moments, quoted
+from alkstore_postgres.scheduler.instants import MICROS_PER_SECOND, is_sound, to_micros
 from alkstore_postgres.scheduler.outlook import Outlook
 from alkstore_postgres.scheduler.plan import Firing, Plan, plan
 from alkstore_postgres.scheduler.row import Row, fault
@@ -215,7 +211,7 @@ class Ticker:
         """Lock and judge the rows of a slice; return where the next one goes on."""
         params = {"rows": self._rows, "since": mode.since or "-infinity"}
         due = session.fetch_all(self._sql["due"], params)
-        rows = [Row.read(columns[1:]) for columns in due]
+        rows = [Row(*columns[1:]) for columns in due]
         made = plan(rows, to_micros(due[0][0]), MOST_FIRES) if due else Plan()
         since = rows[made.reached - 1].next_fire_at if rows else None
         made.left = made.left or len(due) == self._rows
@@ -223,7 +219,7 @@ class Ticker:
             for statement in ("missing", "beyond"):
                 found = session.fetch_all(self._sql[statement], params)
                 made.left = made.left or len(found) == self._rows
-                judged = (Row.read(columns[1:]) for columns in found)
+                judged = (Row(*columns[1:]) for columns in found)
                 made.faults.update({row.name: fault(row) or "" for row in judged})
         return made, since if is_sound(since) else None
 
@@ -259,15 +255,15 @@ class Ticker:
         session.execute(
             self._sql["fire"],
             {
-                "fired": [number for _, number in fires],
-                "boundaries": [from_micros(boundary) for boundary, _ in fires],
+                "fired": array(str(number) for _, number in fires),
+                "boundaries": moments(boundary for boundary, _ in fires),
                 "max_attempts": QUEUE_DEFAULTS.max_attempts,
                 "visibility_timeout": QUEUE_DEFAULTS.visibility_timeout,
                 "base_backoff": QUEUE_DEFAULTS.base_backoff,
-                "moved": [firing.name for firing in firings],
-                "next_fire_ats": [from_micros(firing.next_boundary) for firing in firings],
-                "last_fire_ats": [from_micros(firing.fires[-1]) for firing in firings],
-                "skipped": [firing.skipped for firing in firings],
+                "moved": array(quoted(firing.name) for firing in firings),
+                "next_fire_ats": moments(firing.next_boundary for firing in firings),
+                "last_fire_ats": moments(firing.fires[-1] for firing in firings),
+                "skipped": array(str(firing.skipped) for firing in firings),
             },
         )
 

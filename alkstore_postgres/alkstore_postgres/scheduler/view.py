@@ -41,7 +41,7 @@ def to_schedule(columns: Sequence[Any], codec: Codec) -> Schedule:
     A damaged row is shown as far as it can be, with the reason as its quarantine, whether
     a tick has met it or not.
     """
-    row = Row.read(columns[:-1])
+    row = Row(*columns[:-1])
     payload: bytes | None = columns[-1]
     expires = finite(row.expires)
     return Schedule(
@@ -69,7 +69,7 @@ def report(rows: Iterable[Sequence[Any]]) -> ScheduleReport:
     quarantined: dict[str, str] = {}
     late: list[str] = []
     for now, *columns in rows:
-        row = Row.read(columns)
+        row = Row(*columns)
         total += 1
         paused += bool(row.paused)
         reason = _reason(row)
