@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypedDict
@@ -171,7 +172,26 @@ def check_conninfo(conninfo: object, name: str = "conninfo") -> str:
     except (psycopg.Error, UnicodeError):
         msg = f"{name} is no connection string or URL that libpq understands"
         raise InvalidOption(msg) from None
-    return make_conninfo("", **{**_CONNINFO_DEFAULTS, **given})
+    if _is_torn(given):
+        msg = (
+            f"{name} has an impossible host or port; in a URL the characters @ : / ? # and % of a "
+            "password are written with a percent sign, such as %40"
+        )
+        raise InvalidOption(msg)
+    defaults = dict(_CONNINFO_DEFAULTS)
+    if "PGCONNECT_TIMEOUT" in os.environ:
+        del defaults["connect_timeout"]
+    return make_conninfo("", **{**defaults, **given})
+
+
+def _is_torn(given: Mapping[str, Any]) -> bool:
+    """Return whether a part of a password has become the host or the port of a URL.
+
+    The error of a failed connection would show it.
+    """
+    hosts = str(given.get("host") or "")
+    ports = str(given.get("port") or "0").split(",")
+    return "@" in hosts[1:] or not all(port.isdecimal() or port == "" for port in ports)
 
 
 _CONNINFO_DEFAULTS: dict[str, Any] = {

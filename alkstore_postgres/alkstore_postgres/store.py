@@ -86,6 +86,9 @@ class PostgresStore:
             "min_size": sizes.min_size,
             "max_size": sizes.max_size,
             "name": "alkstore",
+            # A pool that gave up soon asks anew for the next caller; one that goes on with
+            # ever longer pauses would miss the end of a long outage by minutes.
+            "reconnect_timeout": 5.0,
         }
         store._build(Pools(None, checked, arguments), settings)
         return store

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from tests.support.certificates import make_certificate
 from tests.support.waiting import wait_until
 
 PGBOUNCER = shutil.which("pgbouncer", path=os.environ.get("PATH", "") + ":/usr/sbin")
@@ -32,13 +33,16 @@ def require_pgbouncer() -> str:
 
 
 @contextmanager
-def pooler(conninfo: str, mode: str = "transaction", pool_size: int = 20) -> Iterator[str]:
+def pooler(
+    conninfo: str, mode: str = "transaction", pool_size: int = 20, *, encrypted: bool = False
+) -> Iterator[str]:
     """Run a pooler for the time of the block; yield the connection string through it.
 
     Args:
         conninfo: The server behind it, with the role that its connections have.
         mode: ``session`` or ``transaction``.
         pool_size: How many connections to the server it opens at most.
+        encrypted: Its clients must speak TLS.
     """
     program = require_pgbouncer()
     known = conninfo_to_dict(conninfo)
@@ -49,11 +53,19 @@ def pooler(conninfo: str, mode: str = "transaction", pool_size: int = 20) -> Ite
     unprivileged: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="alkstore-pooler-") as directory:
         settings = Path(directory) / "pgbouncer.ini"
+        tls = ""
+        if encrypted:
+            certificate, key = make_certificate(Path(directory))
+            key.chmod(0o644)
+            tls = (
+                f"client_tls_sslmode = require\nclient_tls_cert_file = {certificate}\n"
+                f"client_tls_key_file = {key}\n"
+            )
         settings.write_text(
             f"[databases]\n* = {server}\n"
             f"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nauth_type = any\n"
             f"unix_socket_dir =\npool_mode = {mode}\ndefault_pool_size = {pool_size}\n"
-            "max_client_conn = 500\nignore_startup_parameters = extra_float_digits\n",
+            "max_client_conn = 500\nignore_startup_parameters = extra_float_digits\n" + tls,
             encoding="utf-8",
         )
         if os.geteuid() == 0:
@@ -64,7 +76,8 @@ def pooler(conninfo: str, mode: str = "transaction", pool_size: int = 20) -> Ite
         )
         try:
             wait_until(lambda: _accepts(port))
-            yield make_conninfo(conninfo, host="127.0.0.1", port=port, sslmode="disable")
+            sslmode = "require" if encrypted else "disable"
+            yield make_conninfo(conninfo, host="127.0.0.1", port=port, sslmode=sslmode)
         finally:
             process.terminate()
             process.wait(10)
