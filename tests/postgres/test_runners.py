@@ -26,6 +26,9 @@ from alkstore_postgres import PostgresStore
 from tests.support.sessions import kill_sessions
 from tests.support.waiting import wait_until
 
+EXIT_LIMIT = 2.0
+"""A second for the end of a process, in seconds, and one for a test machine that is busy."""
+
 PRELUDE = """
 import os, signal, sys, threading, time
 import alkstore_postgres
@@ -134,7 +137,7 @@ def test_the_interpreter_exits_soon_and_quietly(
     program.wait_for("done")
     status, errors, took = program.end()
     assert (status, errors) == (0, "")
-    assert took < 1
+    assert took < EXIT_LIMIT
 
 
 def test_at_exit_what_runs_is_released_and_the_lease_is_given_back(
@@ -156,7 +159,7 @@ say("started")
     program.wait_for("started")
     status, errors, took = program.end()
     assert (status, errors) == (0, "")
-    assert took < 1
+    assert took < EXIT_LIMIT
     (job,) = store.queue("emails").claim("next")
     assert job.attempt == 1
     began = time.monotonic()
@@ -220,7 +223,7 @@ def test_a_second_signal_ends_the_program_at_once(run: Callable[[str], Program])
     program.signal(signal.SIGTERM)
     status, _, took = program.end()
     assert status == -signal.SIGTERM
-    assert took < 1
+    assert took < EXIT_LIMIT
 
 
 def test_ctrl_c_without_any_preparation_ends_the_program(run: Callable[[str], Program]) -> None:
@@ -239,7 +242,7 @@ except KeyboardInterrupt:
     program.wait_for("interrupted")
     status, errors, took = program.end()
     assert (status, errors) == (0, "")
-    assert took < 1
+    assert took < EXIT_LIMIT
 
 
 def test_a_handler_that_holds_the_interpreter_for_a_second_at_a_time_keeps_its_claim(
