@@ -1,0 +1,1 @@
+"""The benchmark: alkstore, the raw limit and the peers, side by side."""

@@ -1,0 +1,99 @@
+"""The command: ``python -m bench --short`` or ``--full``, from the root of the repository."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from bench import registry
+from bench.bench import Bench
+from bench.report import plots, record, table
+from bench.server import running
+
+_RESULTS = Path(__file__).resolve().parent / "results"
+
+
+def _parser(names: Sequence[str]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench",
+        description="Measure alkstore, the raw limit and the peers, side by side.",
+    )
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument(
+        "--short",
+        action="store_true",
+        help="ourselves and the raw limit, in about two minutes (the default)",
+    )
+    size.add_argument(
+        "--full", action="store_true", help="with the peers, and large sizes; takes a while"
+    )
+    parser.add_argument(
+        "--only",
+        action="append",
+        metavar="NAME",
+        choices=names,
+        help=f"only this scenario; may be repeated ({', '.join(names)})",
+    )
+    parser.add_argument(
+        "--url",
+        help="a server for a superuser, where databases and roles are made and removed; "
+        "without it one is started",
+    )
+    parser.add_argument(
+        "--binaries",
+        metavar="FOLDER",
+        help="the folder with the programs of the server to start; without it those of "
+        "the 'embedded' extra",
+    )
+    parser.add_argument(
+        "--peers-python",
+        metavar="PATH",
+        default=sys.executable,
+        help="the interpreter that bench/requirements-peers.txt was installed for",
+    )
+    parser.add_argument(
+        "--results", type=Path, default=_RESULTS, metavar="FOLDER", help="where to write"
+    )
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; return its exit status."""
+    known = registry.load()
+    asked = _parser(list(known)).parse_args(arguments)
+    chosen = {
+        name: scenario
+        for name, scenario in known.items()
+        if (name in asked.only if asked.only else asked.full or not scenario.full_only)
+    }
+    folder: Path = asked.results / time.strftime("%Y%m%d-%H%M%S")
+    folder.mkdir(parents=True)
+    began = time.monotonic()
+    with (
+        (folder / "contestants.log").open("w", encoding="utf-8") as log,
+        running(asked.url, asked.binaries) as server,
+    ):
+        bench = Bench(server, asked.full, asked.peers_python, log)
+        machine = record.machine(server, full=asked.full)
+        for name, scenario in chosen.items():
+            bench.say(f"{time.monotonic() - began:5.0f} s  {scenario.title}")
+            try:
+                scenario.run(bench)
+            except Exception as error:  # noqa: BLE001 - the others still tell something
+                bench.fail(name, "all", f"{type(error).__name__}: {error}")
+    report = table.markdown(bench.results, chosen, machine)
+    (folder / "table.md").write_text(report, encoding="utf-8")
+    record.write(bench.results, machine, folder / "figures.json")
+    drawn = plots.draw(bench.results, folder)
+    print(report)
+    bench.say(f"{time.monotonic() - began:5.0f} s  written to {folder}, {len(drawn)} plots")
+    return 1 if any(case in {"all", "alkstore"} for _, case, _ in bench.results.failures) else 0
+
+
+if __name__ == "__main__":
+    with suppress(BrokenPipeError):
+        sys.exit(main())

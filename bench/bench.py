@@ -1,0 +1,113 @@
+"""A run: the server, who takes part, and the rounds."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import IO, TypeVar
+
+from bench.cases import PEERS, Case
+from bench.children import Child, ContestantFailed
+from bench.figures import Metric, Results
+from bench.server import Server
+
+T = TypeVar("T")
+
+Sample = Callable[[Child], Mapping[Metric, float]]
+"""Measures one case once."""
+
+
+@dataclass
+class Bench:
+    """What the scenarios measure with.
+
+    Attributes:
+        server: The server.
+        full: Whether this is the full run.
+        peers_python: The interpreter that the peers are installed for.
+        log: Where the children's error output goes.
+        results: What was found so far.
+    """
+
+    server: Server
+    full: bool
+    peers_python: str
+    log: IO[str]
+    results: Results = field(default_factory=Results)
+
+    def pick(self, short: T, full: T) -> T:
+        """Return the size for this run."""
+        return full if self.full else short
+
+    @property
+    def rounds(self) -> int:
+        """How many interleaved rounds a rate is measured."""
+        return self.pick(3, 5)
+
+    @property
+    def peers(self) -> Sequence[Case]:
+        """The peers that take part."""
+        return PEERS if self.full else ()
+
+    def say(self, text: str) -> None:
+        """Tell how the run goes on."""
+        print(text, file=sys.stderr, flush=True)
+
+    def fail(self, scenario: str, case: str, error: object) -> None:
+        """Note that something did not run."""
+        self.say(f"  {case} did not run: {error}")
+        self.results.failures.append((scenario, case, str(error)))
+
+    def start(self, case: Case, url: str) -> Child:
+        """Start a process of *case* on a database that is set up."""
+        python = self.peers_python if case.kind == "peer" else None
+        return Child(case.module, url, case.options, python, self.log)
+
+    @contextmanager
+    def database(self, case: Case) -> Iterator[str]:
+        """Lend a database of its own, set up for *case*."""
+        url = self.server.database(case.module)
+        with self.start(case, url) as child:
+            child.call("setup", limit=60.0)
+        yield url
+
+    def interleave(
+        self, scenario: str, cases: Sequence[Case], sample: Sample, rounds: int | None = None
+    ) -> None:
+        """Measure all *cases* in turns, so that a slow moment of the machine hits them all.
+
+        Args:
+            scenario: Whose figures these are.
+            cases: Who takes part; who fails drops out and is reported.
+            sample: Measures one of them once.
+            rounds: How often; ``None``: as usual.
+        """
+        with ExitStack() as stack:
+            children: dict[str, Child] = {}
+            for case in cases:
+                try:
+                    url = stack.enter_context(self.database(case))
+                    children[case.name] = stack.enter_context(self.start(case, url))
+                except ContestantFailed as error:
+                    self.fail(scenario, case.name, error)
+            for turn in range((rounds or self.rounds) if cases else 0):
+                # Each round begins with another one.
+                shift = turn % len(cases)
+                for case in (*cases[shift:], *cases[:shift]):
+                    if case.name in children:
+                        self._sample(scenario, case, children, sample)
+
+    def _sample(
+        self, scenario: str, case: Case, children: dict[str, Child], sample: Sample
+    ) -> None:
+        self.server.calm()
+        try:
+            found = sample(children[case.name])
+        except ContestantFailed as error:
+            children.pop(case.name).kill()
+            self.fail(scenario, case.name, error)
+            return
+        for metric, value in found.items():
+            self.results.add(scenario, metric, case.name, case.kind, value)

@@ -1,0 +1,122 @@
+"""Contestants in processes of their own, as the benchmark sees them."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+from alkstore._typing import Self
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+class ContestantFailed(Exception):
+    """A contestant could not do what it was asked for."""
+
+
+class Child:
+    """One process of a contestant.
+
+    Args:
+        module: Its module in `bench.contestants`.
+        url: Its database.
+        options: Its variant.
+        python: The interpreter; ``None``: this one.
+        log: Where its error output goes.
+    """
+
+    def __init__(
+        self,
+        module: str,
+        url: str,
+        options: dict[str, Any] | None = None,
+        python: str | None = None,
+        log: IO[str] | None = None,
+    ) -> None:
+        self.module = module
+        self._pipe = subprocess.Popen(
+            [python or sys.executable, "-m", "bench.host", module, url, json.dumps(options or {})],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log or subprocess.DEVNULL,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONWARNINGS": "ignore"},
+            text=True,
+            bufsize=1,
+        )
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._pipe.pid
+
+    def ask(self, task: str, **arguments: Any) -> None:
+        """Send a task without waiting for its answer."""
+        assert self._pipe.stdin is not None  # noqa: S101 - opened so
+        try:
+            self._pipe.stdin.write(json.dumps({"task": task, "arguments": arguments}) + "\n")
+            self._pipe.stdin.flush()
+        except OSError as error:
+            msg = f"{self.module} is gone"
+            raise ContestantFailed(msg) from error
+
+    def answer(self, limit: float = 600.0) -> Any:
+        """Return the answer to the last task.
+
+        Raises:
+            ContestantFailed: It failed, is gone, or took longer than *limit* seconds.
+        """
+        assert self._pipe.stdout is not None  # noqa: S101 - opened so
+        if not select.select([self._pipe.stdout], [], [], limit)[0]:
+            self.kill()
+            msg = f"{self.module} did not answer in {limit:g} s"
+            raise ContestantFailed(msg)
+        line = self._pipe.stdout.readline()
+        if not line:
+            msg = f"{self.module} ended"
+            raise ContestantFailed(msg)
+        answer = json.loads(line)
+        if "error" in answer:
+            msg = f"{self.module}: {answer['error']}"
+            raise ContestantFailed(msg)
+        return answer["result"]
+
+    def call(self, task: str, limit: float = 600.0, **arguments: Any) -> Any:
+        """Send a task and return its answer, waiting *limit* seconds at most."""
+        self.ask(task, **arguments)
+        return self.answer(limit)
+
+    def kill(self) -> None:
+        """End it at once, as the kernel would (SIGKILL)."""
+        self._pipe.kill()
+        self._pipe.wait()
+
+    def close(self) -> None:
+        """Let it end by itself, and see to it that it does."""
+        if self._pipe.stdin is not None:
+            self._pipe.stdin.close()
+        try:
+            self._pipe.wait(20.0)
+        except subprocess.TimeoutExpired:
+            self.kill()
+        if self._pipe.stdout is not None:
+            self._pipe.stdout.close()
+
+    def __enter__(self) -> Self:
+        """Return it."""
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close it."""
+        self.close()

@@ -1,0 +1,176 @@
+"""The tasks that are measured on every contestant, inside its own process.
+
+All times are of the monotonic clock, which the processes of one machine share on Linux.
+"""
+
+from __future__ import annotations
+
+import random
+import resource
+import threading
+import time
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from bench.contestants.base import Contestant
+
+_DRAIN_LIMIT = 600.0
+_READY_LIMIT = 60.0
+
+
+def enqueue(contestant: Contestant, clients: int, seconds: float) -> dict[str, float]:
+    """Let *clients* threads store single jobs for so many seconds; return how many."""
+    barrier = threading.Barrier(clients + 1)
+    ends: list[tuple[int, float]] = []
+    limit = [0.0]
+
+    def produce() -> None:
+        with contestant.client() as store_one:
+            for number in range(10):
+                store_one(number)
+            barrier.wait()
+            barrier.wait()
+            count = 0
+            while time.monotonic() < limit[0]:
+                store_one(count)
+                count += 1
+            ends.append((count, time.monotonic()))
+
+    threads = [threading.Thread(target=produce) for _ in range(clients)]
+    for thread in threads:
+        thread.start()
+    barrier.wait()
+    began = time.monotonic()
+    limit[0] = began + seconds
+    barrier.wait()
+    for thread in threads:
+        thread.join()
+    if len(ends) < clients:
+        msg = "a client failed"
+        raise RuntimeError(msg)
+    return {
+        "jobs": sum(count for count, _ in ends),
+        "seconds": max(ended for _, ended in ends) - began,
+    }
+
+
+def bulk(contestant: Contestant, count: int) -> dict[str, float]:
+    """Store *count* jobs at once."""
+    numbers = range(count)
+    began = time.monotonic()
+    contestant.enqueue_many(numbers)
+    return {"jobs": count, "seconds": time.monotonic() - began}
+
+
+def drain(contestant: Contestant, count: int, step: int = 0, fill: int = 0) -> dict[str, Any]:
+    """Work until *count* no-op jobs are done.
+
+    Args:
+        contestant: Who works.
+        count: How many jobs.
+        step: Also tell how long each so many jobs took.
+        fill: Store so many jobs first.
+
+    Returns:
+        ``from_call``: seconds from the start of the worker, ``from_first``: from the first
+        handler, both to the last job's end; ``steps``: seconds of each step.
+    """
+    if fill:
+        contestant.enqueue_many(range(fill))
+    stop = threading.Event()
+    done = threading.Event()
+    marks: list[float] = []
+    seen = 0
+    every = step or count
+
+    def handle(_number: int) -> None:
+        nonlocal seen
+        if seen % every == 0:
+            marks.append(time.monotonic())
+        seen += 1
+        if seen == count:
+            done.set()
+
+    began = time.monotonic()
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            contestant.work(handle, stop)
+        except BaseException as error:
+            failed.append(error)
+            raise
+        finally:
+            done.set()
+
+    worker = threading.Thread(target=run)
+    worker.start()
+    in_time = done.wait(_DRAIN_LIMIT)
+    if in_time and not failed:
+        contestant.settled()
+    ended = time.monotonic()
+    stop.set()
+    worker.join(_READY_LIMIT)
+    if failed or not in_time or worker.is_alive():
+        msg = f"the worker did {seen} of {count} jobs: {failed or 'too slow'}"
+        raise RuntimeError(msg)
+    marks.append(ended)
+    return {
+        "jobs": count,
+        "from_call": ended - began,
+        "from_first": ended - marks[0],
+        "steps": [after - before for before, after in pairwise(marks)],
+    }
+
+
+class Idle:
+    """A worker that has nothing to do, in a thread; notes when jobs reach it.
+
+    Args:
+        contestant: Who works.
+    """
+
+    def __init__(self, contestant: Contestant) -> None:
+        self._stop = threading.Event()
+        self._delays: list[float] = []
+        self._thread = threading.Thread(target=contestant.work, args=(self._handle, self._stop))
+        self._thread.start()
+
+    def _handle(self, number: int) -> None:
+        if number:
+            self._delays.append((time.monotonic_ns() - number) / 1e6)
+
+    @property
+    def handled(self) -> int:
+        """How many jobs reached it so far."""
+        return len(self._delays)
+
+    def end(self) -> list[float]:
+        """Stop it; return the milliseconds from each enqueue call to its handler."""
+        self._stop.set()
+        self._thread.join(_READY_LIMIT)
+        return self._delays
+
+
+def produce(contestant: Contestant, count: int, gap: float) -> int:
+    """Store *count* jobs that carry the time of the call, *gap* seconds apart on average."""
+    with contestant.client() as store_one:
+        for _ in range(count):
+            time.sleep(random.uniform(0.5 * gap, 1.5 * gap))
+            store_one(time.monotonic_ns())
+    return count
+
+
+def setup(contestant: Contestant) -> None:
+    """Make the tables."""
+    contestant.setup()
+
+
+def memory(_contestant: Contestant) -> dict[str, float]:
+    """Return the memory of this process now and at its peak, in MB."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return {
+        "now": pages * resource.getpagesize() / 1e6,
+        "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3,
+    }

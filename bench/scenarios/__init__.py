@@ -1,0 +1,1 @@
+"""What is measured: one scenario a file, registered by its decorator."""

@@ -1,0 +1,55 @@
+"""From a wake that is sent to the waiter that hears it."""
+
+from __future__ import annotations
+
+import bisect
+import time
+from contextlib import ExitStack
+
+from bench.bench import Bench
+from bench.cases import Case, ours, raw
+from bench.children import ContestantFailed
+from bench.figures import Metric, percentile
+from bench.registry import scenario
+
+_P50 = Metric("NOTIFY to waiter, p50", "ms", "lower", "raw")
+_P99 = Metric("NOTIFY to waiter, p99", "ms", "lower", "raw")
+_GAP = 0.02
+
+
+@scenario("notify", "NOTIFY to waiter")
+def run(bench: Bench) -> None:
+    """Milliseconds from the call that notifies, in one process, to the waiter's return in
+    another: `store.notify` and `store.listen`, beside psycopg by hand.
+    """  # noqa: D205 - shown in the report as it is
+    count = bench.pick(75, 500)
+    for _ in range(bench.pick(2, 5)):
+        for case in (ours(), raw()):
+            try:
+                delays = _delays(bench, case, count)
+            except ContestantFailed as error:
+                bench.fail("notify", case.name, error)
+                continue
+            bench.results.add("notify", _P50, case.name, case.kind, percentile(delays, 0.5))
+            bench.results.add("notify", _P99, case.name, case.kind, percentile(delays, 0.99))
+
+
+def _delays(bench: Bench, case: Case, count: int) -> list[float]:
+    with ExitStack() as stack:
+        url = stack.enter_context(bench.database(case))
+        waiter = stack.enter_context(bench.start(case, url))
+        sender = stack.enter_context(bench.start(case, url))
+        sender.call("notify", count=1, gap=0.0)
+        waiter.ask("hear", seconds=count * (_GAP + 0.005) + 2.0)
+        time.sleep(1.0)
+        sent: list[float] = sender.call("notify", count=count, gap=_GAP)
+        heard: list[float] = waiter.answer()
+    delays = []
+    for before, after in zip(sent, (*sent[1:], float("inf")), strict=True):
+        at = bisect.bisect_left(heard, before)
+        if at < len(heard) and heard[at] < after:
+            delays.append((heard[at] - before) * 1e3)
+    if len(delays) < 0.9 * count:
+        msg = f"only {len(delays)} of {count} wakes were heard before the next"
+        raise ContestantFailed(msg)
+    return delays
