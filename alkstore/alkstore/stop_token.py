@@ -18,6 +18,14 @@ from alkstore._typing import Self
 from alkstore.options import wait_seconds
 
 
+_SLICE = 0.5
+"""The longest sleep of `StopToken.wait` without a look, in seconds.
+
+A signal that arrives in the instant before the main thread falls asleep is only noted by
+the interpreter; its handler runs when that thread wakes.
+"""
+
+
 class Wakeable(Protocol):
     """Whatever can be woken: it must not block, raise, or take a lock."""
 
@@ -116,7 +124,7 @@ class StopToken:
                 left = None if deadline is None else deadline - time.monotonic()
                 if left is not None and left <= 0:
                     return False
-                parker.park(left)
+                parker.park(_SLICE if left is None else min(left, _SLICE))
             return True
         finally:
             self.detach(parker)
