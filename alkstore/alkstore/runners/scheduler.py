@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from alkstore._typing import override
@@ -38,21 +38,22 @@ class SchedulerRunner(Supervisor):
     Args:
         lead: Leads, and blocks meanwhile.
         standby: Waits for the lease.
-        overdue: Returns the names of schedules that should have fired long ago; asked by
-            `health` while this runner leads.
+        review: Returns what is wrong with the schedules: under ``late`` the names of those
+            that should have fired long ago, under ``quarantined`` the reason for each that
+            cannot be fired. Asked by `health` while this runner leads.
     """
 
     def __init__(
         self,
         lead: Lead,
         standby: StandBy,
-        overdue: Callable[[], Sequence[str]] | None = None,
+        review: Callable[[], Mapping[str, Any]] | None = None,
     ) -> None:
         super().__init__("scheduler", _PATIENCE)
         self._lead = lead
         self._standby = standby
-        self._overdue = overdue
-        self._late: list[str] = []
+        self._review = review
+        self._found: dict[str, Any] = {}
 
     @override
     def _begin(self) -> None:
@@ -78,17 +79,16 @@ class SchedulerRunner(Supervisor):
 
     @override
     def _problem(self) -> str | None:
-        self._late = []
-        if self._overdue is None or self._status.state != "leading":
+        self._found = {}
+        if self._review is None or self._status.state != "leading":
             return None
         try:
-            self._late = list(self._overdue())
+            self._found = {kind: found for kind, found in self._review().items() if found}
         except AlkstoreError:
             return None  # the leader meets the same trouble and tells of it
-        if self._late:
-            return f"{len(self._late)} schedules should have fired long ago"
-        return None
+        late = self._found.get("late")
+        return f"{len(late)} schedules should have fired long ago" if late else None
 
     @override
     def _details(self) -> dict[str, Any]:
-        return {"late": list(self._late)} if self._late else {}
+        return dict(self._found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
@@ -12,10 +13,13 @@ from alkstore._typing import Self, override
 from alkstore.errors import StoreClosed
 from alkstore.options import Seconds, wait_seconds
 from alkstore.runners.at_exit import stop_at_exit
+from alkstore.runners.hosting import frozen_threads
 from alkstore.runners.pause import pause
 from alkstore.runners.status import Status
 from alkstore.stop_token import StopToken
 from alkstore.values import RunnerHealth, RunnerState
+
+_logger = logging.getLogger(__name__)
 
 DEFAULT_GRACE = 30.0
 """How long `Supervisor.stop` lets work finish unless told otherwise, in seconds."""
@@ -147,6 +151,8 @@ class Supervisor:
             if self._begun_at is not None or self._token.cancelled:
                 return self
             self._begun_at = time.monotonic()
+        if (frozen := frozen_threads()) is not None:
+            _logger.warning("%s: %s", self._name, frozen)
         stop_at_exit(self)
         try:
             self._begin()
@@ -277,6 +283,8 @@ class Supervisor:
         dead = [one.name for one in tuple(self._threads) if not one.is_alive()]
         if dead:
             return f"a thread of it is dead: {dead[0]}"
+        if (frozen := frozen_threads()) is not None:
+            return frozen
         return self._slowness(time.monotonic(), self._begun_at) or self._problem()
 
     def _slowness(self, now: float, begun_at: float) -> str | None:

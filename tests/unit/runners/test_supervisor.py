@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
+from types import SimpleNamespace
 
 import pytest
 
@@ -138,6 +140,22 @@ def test_a_runner_without_any_good_turn_is_not_healthy(runner: Callable[..., Pla
     one = runner(lambda self: self._token.wait() and None, patience=0.05).start()
     wait_until(lambda: not one.health().healthy)
     assert "no good turn" in (one.health().reason or "")
+
+
+def test_under_a_uwsgi_without_threads_it_says_that_it_does_not_advance(
+    runner: Callable[..., Plain],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Field case B90; `uwsgi` is a module that uWSGI puts there."""
+    monkeypatch.setitem(sys.modules, "uwsgi", SimpleNamespace(has_threads=0))
+    one = runner(Plain.idle).start()
+    wait_until(lambda: one.state == "working")
+    assert not one.health().healthy
+    assert "advance during requests only" in (one.health().reason or "")
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    monkeypatch.setitem(sys.modules, "uwsgi", SimpleNamespace(has_threads=1))
+    assert one.health().healthy
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
