@@ -38,7 +38,7 @@ class Runners:
             if running is not None and running.state != "stopped":
                 return running
             turns = _Turns(self._parts)
-            runner = SchedulerRunner(turns.lead, turns.stand_by, self._parts.registry.overdue)
+            runner = SchedulerRunner(turns.lead, turns.stand_by, self._parts.registry.review)
             self._scheduler = runner
             self._start(runner)
             return runner

@@ -91,9 +91,10 @@ class Registry:
         name = check_name(name, "schedule")
         return self._waking(lambda session: self._run_now(session, name))
 
-    def overdue(self) -> list[str]:
-        """Return the names of schedules that should have fired long ago."""
-        return self.report().late
+    def review(self) -> dict[str, Any]:
+        """Return what is wrong with the schedules, for the health call of a runner."""
+        found = self.report()
+        return {"late": found.late, "quarantined": found.quarantined}
 
     def report(self) -> ScheduleReport:
         """Return how the schedules stand, for the health call; reads every row."""

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from alkstore import ScheduleQuarantined
+from alkstore_postgres.scheduler.plan import Plan
 from alkstore_postgres.scheduler.tick import Ticker
 from alkstore_postgres.store import PostgresStore
 from tests.support.schedules import ScheduleTable
+from tests.support.waiting import wait_until
 
 DAMAGE = [
     ("spec", "'banana'", "invalid spec"),
@@ -249,4 +251,23 @@ def test_overdue_schedules_are_reported_as_late(pair: PostgresStore, table: Sche
     table.shift("paused", -3_600)
     report = pair._parts.registry.report()
     assert (report.total, report.paused, report.late, report.quarantined) == (3, 1, ["bad"], {})
-    assert pair._parts.registry.overdue() == ["bad"]
+
+
+def test_the_health_call_of_a_leader_tells_of_late_and_quarantined_schedules(
+    pair: PostgresStore, table: ScheduleTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Field case B123: a healthy-looking thread is not enough."""
+    table.set("bad", "spec", "'banana'")
+    runner = pair.start_scheduler()
+    wait_until(lambda: table.jobs() == 1)
+    assert pair.start_scheduler() is runner
+    health = runner.health()
+    assert health.healthy
+    assert list(health.details["quarantined"]) == ["bad"]
+    monkeypatch.setattr(Ticker, "_read", lambda *_: (Plan(), None))
+    table.shift("good", -3 * 3_600)
+    health = runner.health()
+    assert not health.healthy
+    assert health.details["late"] == ["good"]
+    monkeypatch.undo()
+    wait_until(lambda: runner.health().healthy)

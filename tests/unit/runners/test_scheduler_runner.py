@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -105,7 +106,7 @@ def test_other_errors_make_it_back_off_and_go_on(runner: SchedulerRunner, lease:
 def test_its_health_names_schedules_that_should_have_fired(lease: Lease) -> None:
     """Field case B123."""
     late = ["nightly"]
-    runner = SchedulerRunner(lease.lead, lease.standby, lambda: late).start()
+    runner = SchedulerRunner(lease.lead, lease.standby, lambda: {"late": late}).start()
     try:
         wait_until(lambda: runner.state == "leading")
         health = runner.health()
@@ -117,11 +118,24 @@ def test_its_health_names_schedules_that_should_have_fired(lease: Lease) -> None
         assert runner.stop(5)
 
 
+def test_its_health_tells_of_quarantined_schedules(lease: Lease) -> None:
+    review: dict[str, Any] = {"late": [], "quarantined": {"nightly": "invalid spec"}}
+    runner = SchedulerRunner(lease.lead, lease.standby, lambda: review).start()
+    try:
+        wait_until(lambda: runner.state == "leading")
+        health = runner.health()
+        assert health.healthy
+        assert health.details["quarantined"] == {"nightly": "invalid spec"}
+        assert "late" not in health.details
+    finally:
+        assert runner.stop(5)
+
+
 def test_its_health_survives_a_database_that_is_away(lease: Lease) -> None:
-    def overdue() -> list[str]:
+    def review() -> dict[str, Any]:
         raise DatabaseError("away", retryable=True)
 
-    runner = SchedulerRunner(lease.lead, lease.standby, overdue).start()
+    runner = SchedulerRunner(lease.lead, lease.standby, review).start()
     try:
         wait_until(lambda: runner.state == "leading")
         assert runner.health().healthy
