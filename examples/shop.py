@@ -20,15 +20,17 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-import shop_roles
 
 import alkstore_postgres
-from alkstore_postgres import PostgresStore
+import shop_roles
+from alkstore_postgres import PostgresStore, embedded
 
-RUN_BEFORE_KILL = 5.0
-RUN_AFTER_TAKEOVER = 3.0
+RUN_BEFORE_KILL = 4.0
+RUN_AFTER_TAKEOVER = 2.0
 TAKEOVER_LIMIT = 13.0
 DRAIN_LIMIT = 7.0
+
+DONE = "SELECT count(DISTINCT order_id) FROM {} JOIN orders ON id = order_id"
 
 _started = time.monotonic()
 
@@ -133,7 +135,9 @@ def read_ledger(
         fired_twice=count("SELECT count(*) - count(DISTINCT boundary) FROM fires"),
         missed=due - fired,
         orders=count("SELECT count(*) FROM orders"),
-        invoices=count("SELECT count(DISTINCT order_id) FROM invoices JOIN orders ON id = order_id"),
+        invoices=count(
+            "SELECT count(DISTINCT order_id) FROM invoices JOIN orders ON id = order_id"
+        ),
         deliveries=count("SELECT count(DISTINCT order_id) FROM mails JOIN orders ON id = order_id"),
         dead_letters=len(store.queue("invoices").dead())
         + len(store.queue("reports").dead())
@@ -209,8 +213,6 @@ def main() -> int:
     if given:
         return 0 if run(given) else 1
     tell("shop", "starts a private PostgreSQL server")
-    from alkstore_postgres import embedded
-
     with embedded.server() as server:
         well = run(server.url)
     tell("shop", "all is well" if well else "SOMETHING IS WRONG")

@@ -17,7 +17,6 @@ from typing import Protocol
 from alkstore._typing import Self
 from alkstore.options import wait_seconds
 
-
 _SLICE = 0.5
 """The longest sleep of `StopToken.wait` without a look, in seconds.
 

@@ -28,7 +28,7 @@ def open(  # noqa: A001 - the product's own word for it
         SchemaTooNew: Newer code has migrated it, beyond what this code works with.
         SchemaError: The server or its encoding is not supported.
     """
-    return PostgresStore._open(conninfo, schema, options)
+    return PostgresStore.open(conninfo, schema, options)
 
 
 def migrate(conninfo: str, schema: str = DEFAULT_SCHEMA) -> list[str]:

@@ -37,7 +37,9 @@ class Parts:
         direct: Opens a connection beside the pool, for the listener.
     """
 
-    def __init__(self, pools: Pools, settings: Settings, direct: Callable[[], psycopg.Connection[Any]]) -> None:
+    def __init__(
+        self, pools: Pools, settings: Settings, direct: Callable[[], psycopg.Connection[Any]]
+    ) -> None:
         schema, codec = settings.schema, settings.codec
         self._pools = pools
         self.database = Database(pools, schema, settings.timeout)

@@ -75,7 +75,7 @@ class PostgresStore:
         self._build(Pools(check_pool(pool), "", {}), resolve_settings(schema, options))
 
     @classmethod
-    def _open(cls, conninfo: str, schema: str, options: OpenOptions) -> PostgresStore:
+    def open(cls, conninfo: str, schema: str, options: OpenOptions) -> PostgresStore:
         """Build a store with a pool of its own."""
         sizes, rest = split_pool_settings(options)
         settings = resolve_settings(schema, rest)
@@ -90,7 +90,7 @@ class PostgresStore:
             # ever longer pauses would miss the end of a long outage by minutes.
             "reconnect_timeout": 5.0,
         }
-        store._build(Pools(None, checked, arguments), settings)
+        store._build(Pools(None, checked, arguments), settings)  # noqa: SLF001 - its own class
         return store
 
     def _build(self, pools: Pools, settings: Settings) -> None:
@@ -280,7 +280,7 @@ class PostgresStore:
         """Close it."""
         self.close()
 
-    def _after_fork(self) -> None:
+    def after_fork(self) -> None:
         """Leave everything of the parent's alone; the child begins anew at first use."""
         self._made.after_fork()
         self._runners.after_fork()
@@ -323,7 +323,7 @@ def _close_all() -> None:
 
 def _after_fork() -> None:
     for store in list(_open_stores):
-        store._after_fork()
+        store.after_fork()
 
 
 atexit.register(_close_all)

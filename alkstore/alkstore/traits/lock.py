@@ -6,7 +6,6 @@ from types import TracebackType
 from typing import Protocol
 
 from alkstore._typing import Self
-
 from alkstore.options import Seconds
 
 

@@ -7,7 +7,6 @@ from datetime import timedelta
 from typing import Any, Protocol
 
 from alkstore._typing import Unpack
-
 from alkstore.options import EnqueueOptions, Seconds
 from alkstore.stop_token import StopToken
 from alkstore.traits.delivery import Delivery

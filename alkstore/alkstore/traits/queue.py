@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from alkstore._typing import Unpack
-
 from alkstore.options import EnqueueOptions, Seconds
 from alkstore.stop_token import StopToken
 from alkstore.values import DeadJob, QueueStats
@@ -202,9 +201,7 @@ class Queue(Protocol):
         """Finish the jobs of *handles* in one statement; return how many were still held."""
         ...
 
-    def heartbeat_many(
-        self, handles: Iterable[JobHandle], at_least: Seconds | None = None
-    ) -> int:
+    def heartbeat_many(self, handles: Iterable[JobHandle], at_least: Seconds | None = None) -> int:
         """Extend the claims of *handles* by their visibility timeouts, in one statement.
 
         Args:

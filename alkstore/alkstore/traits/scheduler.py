@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from alkstore._typing import Unpack
-
 from alkstore.options import ScheduleOptions
 from alkstore.stop_token import StopToken
 from alkstore.values import Schedule

@@ -7,7 +7,6 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from alkstore._typing import Self, Unpack
-
 from alkstore.options import EnqueueOptions, QueueOptions, Seconds
 from alkstore.stop_token import StopToken
 from alkstore.traits.delivery import Delivery, Handler

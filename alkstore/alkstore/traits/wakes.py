@@ -7,7 +7,6 @@ from types import TracebackType
 from typing import Protocol
 
 from alkstore._typing import Self
-
 from alkstore.options import Seconds
 from alkstore.stop_token import StopToken
 from alkstore.values import Wake
@@ -21,9 +20,7 @@ class Listener(Protocol):
     every listener gets a wake for each of its channels.
     """
 
-    def wait(
-        self, timeout: Seconds | None = None, stop: StopToken | None = None
-    ) -> Wake | None:
+    def wait(self, timeout: Seconds | None = None, stop: StopToken | None = None) -> Wake | None:
         """Return the next wake; ``None`` when the time is up, on *stop*, or when closed.
 
         Args:
