@@ -30,7 +30,8 @@ class CuttableWay:
         self.conninfo = make_conninfo(
             "", **{**given, "host": "127.0.0.1", "port": port, "sslmode": "disable"}
         )
-        threading.Thread(target=self._accept, name="cuttable-way", daemon=True).start()
+        self._thread = threading.Thread(target=self._accept, name="cuttable-way", daemon=True)
+        self._thread.start()
 
     def cut(self) -> None:
         """Reset every connection; new ones are forwarded."""
@@ -51,7 +52,10 @@ class CuttableWay:
         self.cut()
 
     def close(self) -> None:
-        """Cut all and accept nothing more."""
+        """Cut all and accept nothing more. May be repeated."""
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)  # ends the wait for a connection
+        self._thread.join(10)
         self._listener.close()
         self._silent.clear()
         self.cut()
@@ -60,10 +64,12 @@ class CuttableWay:
         while True:
             try:
                 client, _ = self._listener.accept()
+            except OSError:
+                return
+            try:
                 server = self._connect()
             except OSError:
-                if self._listener.fileno() < 0:
-                    return
+                client.close()
                 continue
             with self._lock:
                 self._pairs.append((client, server))
