@@ -210,8 +210,8 @@ def leader_of(nodes: list[Node], table: ScheduleTable) -> Node:
 
     def last() -> str | None:
         row = table.run(
-            "SELECT application_name FROM pg_stat_activity WHERE position('renewed AS' in query) > 0"
-            " AND position(%s in query) > 0 AND pid <> pg_backend_pid()"
+            "SELECT application_name FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
+            " AND position('renewed AS' in query) > 0 AND position(%s in query) > 0"
             " ORDER BY query_start DESC LIMIT 1",
             table._schema,
         ).fetchone()
