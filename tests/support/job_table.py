@@ -105,7 +105,8 @@ class JobTable:
     @contextmanager
     def locked(self, job_id: int) -> Iterator[None]:
         """Hold the row lock of a live job, as a transaction next door would."""
-        with psycopg.connect(self._connection.info.dsn) as other:
+        info = self._connection.info
+        with psycopg.connect(info.dsn, password=info.password) as other:
             query = sql.SQL("SELECT FROM {} WHERE id = %s FOR UPDATE").format(self._live)
             assert other.execute(query, [job_id]).rowcount == 1
             yield

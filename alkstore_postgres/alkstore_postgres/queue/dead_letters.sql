@@ -17,16 +17,18 @@ ORDER BY dead_jobs.died_at DESC, dead_jobs.id DESC
 LIMIT %(limit)s;
 
 -- name: requeue
--- Makes dead letters live again under their ids, due at once and with no attempts.
+-- Makes dead letters live again under their ids, due at once and with no attempts. Found by
+-- the primary key (IS TRUE keeps the other index out of it), deleted where they were found:
+-- a row that is locked stays there.
 WITH chosen AS MATERIALIZED (
-    SELECT dead_jobs.id FROM {schema}.dead_jobs
-    WHERE dead_jobs.queue = %(queue)s AND dead_jobs.id = ANY (%(ids)s::bigint[])
+    SELECT dead_jobs.ctid FROM {schema}.dead_jobs
+    WHERE dead_jobs.id = ANY (%(ids)s::bigint[]) AND (dead_jobs.queue = %(queue)s) IS TRUE
     ORDER BY dead_jobs.id
     FOR UPDATE
 ),
 risen AS (
     DELETE FROM {schema}.dead_jobs
-    WHERE dead_jobs.id = ANY (ARRAY(SELECT chosen.id FROM chosen))
+    WHERE dead_jobs.ctid = ANY (ARRAY(SELECT chosen.ctid FROM chosen))
     RETURNING
         dead_jobs.id, dead_jobs.scheduled_for, dead_jobs.enqueued_at,
         dead_jobs.visibility_timeout, dead_jobs.base_backoff, dead_jobs.max_attempts,
@@ -44,10 +46,9 @@ FROM risen
 ORDER BY risen.id;
 
 -- name: purge
--- Deletes a batch of dead letters, the oldest first. Carried by dead_jobs_by_death, or by
--- the primary key when ids are given.
+-- Deletes a batch of dead letters, the oldest first. Carried by dead_jobs_by_death.
 WITH chosen AS MATERIALIZED (
-    SELECT dead_jobs.id FROM {schema}.dead_jobs
+    SELECT dead_jobs.ctid FROM {schema}.dead_jobs
     WHERE dead_jobs.queue = %(queue)s
         AND dead_jobs.died_at <= pg_catalog.statement_timestamp()
             - pg_catalog.make_interval(secs => %(older_than)s)
@@ -56,18 +57,20 @@ WITH chosen AS MATERIALIZED (
     FOR UPDATE SKIP LOCKED
 )
 DELETE FROM {schema}.dead_jobs
-WHERE dead_jobs.id = ANY (ARRAY(SELECT chosen.id FROM chosen));
+WHERE dead_jobs.ctid = ANY (ARRAY(SELECT chosen.ctid FROM chosen));
 
 -- name: purge_ids
 -- Deletes the named dead letters of a queue; locked in the order of their ids, as by
 -- requeue, so that the two never deadlock.
 WITH chosen AS MATERIALIZED (
-    SELECT dead_jobs.id FROM {schema}.dead_jobs
-    WHERE dead_jobs.queue = %(queue)s AND dead_jobs.id = ANY (%(ids)s::bigint[])
-        AND dead_jobs.died_at <= pg_catalog.statement_timestamp()
-            - pg_catalog.make_interval(secs => %(older_than)s)
+    SELECT dead_jobs.ctid FROM {schema}.dead_jobs
+    WHERE dead_jobs.id = ANY (%(ids)s::bigint[]) AND (dead_jobs.queue = %(queue)s) IS TRUE
+        AND (
+            dead_jobs.died_at <= pg_catalog.statement_timestamp()
+                - pg_catalog.make_interval(secs => %(older_than)s)
+        ) IS TRUE
     ORDER BY dead_jobs.id
     FOR UPDATE
 )
 DELETE FROM {schema}.dead_jobs
-WHERE dead_jobs.id = ANY (ARRAY(SELECT chosen.id FROM chosen));
+WHERE dead_jobs.ctid = ANY (ARRAY(SELECT chosen.ctid FROM chosen));

@@ -20,6 +20,16 @@ SELECT
         WHERE jobs.queue = %(queue)s AND NOT jobs.claimable
     );
 
+-- name: by_index
+-- Has the next statement of the transaction planned for the indexes. Of a table that was
+-- never analysed the server thinks that sorting all of it costs less than going through a
+-- part of it in order.
+SELECT
+    pg_catalog.set_config('enable_seqscan', 'off', true),
+    pg_catalog.set_config('enable_bitmapscan', 'off', true),
+    pg_catalog.set_config('enable_sort', 'off', true),
+    pg_catalog.set_config('jit', 'off', true);
+
 -- name: stats
 -- Counts the jobs of a queue by how they stand, and of each kind %(most)s rows at most: who
 -- asks for a queue of millions gets an answer in the same time, and estimates (below) for

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
+
+from psycopg.rows import TupleRow
 
 from alkstore.codec import Codec, decode_payload
 from alkstore.values import Job, Payload, QueueStats
 from alkstore_postgres.database.database import Database
+from alkstore_postgres.database.session import Session
 from alkstore_postgres.database.statements import Statements
 
 MOST_COUNTED = 20_000
@@ -58,7 +62,7 @@ class Inspector:
     def stats(self, queue: str) -> QueueStats:
         """Return how *queue* stands; see `MOST_COUNTED`."""
         params = {"queue": queue, "most": MOST_COUNTED}
-        row = self._database.fetch_all(self._sql["stats"], params)[0]
+        row = self._database.run(lambda session: self._count(session, params))
         due, expired, waiting, delayed, retrying, lapsed, good, running, dead, age = row
         estimates = _Estimates(self._database, self._sql, queue)
         ready = estimates.instead_of(due - expired, "due", looked_at=due)
@@ -71,6 +75,10 @@ class Inspector:
             oldest_ready_age=None if age is None else timedelta(seconds=age),
             estimated=estimates.used,
         )
+
+    def _count(self, session: Session, params: dict[str, Any]) -> TupleRow:
+        session.execute(self._sql["by_index"])
+        return session.fetch_all(self._sql["stats"], params)[0]
 
 
 class _Estimates:

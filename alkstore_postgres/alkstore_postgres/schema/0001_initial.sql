@@ -28,6 +28,7 @@ CREATE TABLE {schema}.jobs (
     CONSTRAINT jobs_pkey PRIMARY KEY (id)
 ) WITH (
     fillfactor = 80,
+    vacuum_truncate = false,
     autovacuum_vacuum_scale_factor = 0.01,
     autovacuum_vacuum_threshold = 1000,
     autovacuum_vacuum_cost_delay = 0,
@@ -62,6 +63,20 @@ CREATE TABLE {schema}.dead_jobs (
 
 -- Carries the pages of a queue's dead letters, the latest first, and the purge by age.
 CREATE INDEX dead_jobs_by_death ON {schema}.dead_jobs (queue, died_at DESC, id DESC);
+
+-- Of a table without pages the server thinks that reading it from end to end costs nothing,
+-- and a prepared statement keeps such a plan while a million jobs arrive, until the table is
+-- analysed. So it has a megabyte from the beginning, which the jobs fill, and vacuum gives no
+-- page back (which would also lock the table).
+INSERT INTO {schema}.jobs (
+    id, run_at, enqueued_at, visibility_timeout, base_backoff, max_attempts, priority, queue,
+    payload
+)
+SELECT
+    filler.id, pg_catalog.now(), pg_catalog.now(), 1, 1, 1, 0, '',
+    pg_catalog.decode(pg_catalog.repeat('00', 1800), 'hex')
+FROM pg_catalog.generate_series(-400, -1) AS filler (id);
+DELETE FROM {schema}.jobs;
 
 -- A row stays after a release (owner NULL), so that the fencing token only ever grows.
 CREATE TABLE {schema}.locks (
