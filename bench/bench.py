@@ -66,12 +66,13 @@ class Bench:
         return Child(case.module, url, case.options, python, self.log)
 
     @contextmanager
-    def database(self, case: Case) -> Iterator[str]:
-        """Lend a database of its own, set up for *case*."""
+    def lend(self, case: Case) -> Iterator[tuple[Child, str]]:
+        """Lend a process of *case* on a database of its own that is set up; and its URL."""
         url = self.server.database(case.module)
         with self.start(case, url) as child:
             child.call("setup", limit=60.0)
-        yield url
+            yield child, url
+        self.server.drop(url)
 
     def interleave(
         self, scenario: str, cases: Sequence[Case], sample: Sample, rounds: int | None = None
@@ -88,8 +89,7 @@ class Bench:
             children: dict[str, Child] = {}
             for case in cases:
                 try:
-                    url = stack.enter_context(self.database(case))
-                    children[case.name] = stack.enter_context(self.start(case, url))
+                    children[case.name], _ = stack.enter_context(self.lend(case))
                 except ContestantFailed as error:
                     self.fail(scenario, case.name, error)
             for turn in range((rounds or self.rounds) if cases else 0):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
@@ -49,6 +52,8 @@ class Child:
             env={**os.environ, "PYTHONWARNINGS": "ignore"},
             text=True,
             bufsize=1,
+            # A group of its own: what a peer starts must not outlive it.
+            start_new_session=True,
         )
 
     @property
@@ -93,20 +98,27 @@ class Child:
         return self.answer(limit)
 
     def kill(self) -> None:
-        """End it at once, as the kernel would (SIGKILL)."""
-        self._pipe.kill()
+        """End it at once (SIGKILL), with all that it has started."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._pipe.pid, signal.SIGKILL)
         self._pipe.wait()
 
     def close(self) -> None:
         """Let it end by itself, and see to it that it does."""
         if self._pipe.stdin is not None:
             self._pipe.stdin.close()
-        try:
-            self._pipe.wait(20.0)
-        except subprocess.TimeoutExpired:
+        if self._pipe.returncode is None:
+            self._await_end(20.0)
             self.kill()
         if self._pipe.stdout is not None:
             self._pipe.stdout.close()
+
+    def _await_end(self, seconds: float) -> None:
+        """Wait for its end without reaping it: the number of its group stays its own."""
+        limit = time.monotonic() + seconds
+        flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        while time.monotonic() < limit and os.waitid(os.P_PID, self.pid, flags) is None:
+            time.sleep(0.005)
 
     def __enter__(self) -> Self:
         """Return it."""

@@ -54,6 +54,14 @@ class Server:
         self._databases.append(full)
         return self._url(dbname=full)
 
+    def drop(self, url: str) -> None:
+        """Drop a database that was made, whoever is still there."""
+        name = conninfo_to_dict(url)["dbname"]
+        with self.connect() as connection:
+            drop = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)")
+            connection.execute(drop.format(sql.Identifier(str(name))))
+        self._databases.remove(str(name))
+
     def role(self, url: str) -> tuple[str, str]:
         """Make a superuser; return its name, and *url* for it."""
         name, password = f"alkstore_bench_{secrets.token_hex(4)}", secrets.token_hex(16)
@@ -85,16 +93,14 @@ class Server:
 
     def clean(self) -> None:
         """Drop what was made."""
+        for name in list(self._databases):
+            self.drop(self._url(dbname=name))
         with self.connect() as connection:
-            for name in self._databases:
-                drop = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)")
-                connection.execute(drop.format(sql.Identifier(name)))
             for name in self._roles:
                 with contextlib.suppress(psycopg.Error):
                     connection.execute(
                         sql.SQL("DROP ROLE IF EXISTS {}").format(sql.Identifier(name))
                     )
-        self._databases.clear()
         self._roles.clear()
 
     def _url(self, **changes: str) -> str:

@@ -33,6 +33,7 @@ class Awa(AsyncPeer):
         """Migrate."""
         async with self.session() as client:
             await client.migrate()
+            await client.install_queue_storage()
 
     @override
     @asynccontextmanager

@@ -26,7 +26,7 @@ _Job: Any = job(queue="bench")(bench_job)
 
 
 class ChancyPeer(AsyncPeer):
-    """Its asyncio executor."""
+    """Its asyncio executor, with eager polling: without, it does a batch a poll."""
 
     @override
     async def install(self) -> None:
@@ -34,7 +34,12 @@ class ChancyPeer(AsyncPeer):
         async with self.session() as chancy:
             await chancy.migrate()
             await chancy.declare(
-                Queue("bench", concurrency=CONCURRENCY, executor=Chancy.Executor.Async)
+                Queue(
+                    "bench",
+                    concurrency=CONCURRENCY,
+                    executor=Chancy.Executor.Async,
+                    eager_polling=True,
+                )
             )
 
     @override

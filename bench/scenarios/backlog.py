@@ -46,7 +46,7 @@ def run(bench: Bench) -> None:
         (f"{count:,} delayed at a higher priority", _ROWS, {"priority": 5, "delay": 86_400}),
         (f"{count:,} dead letters", _DEAD, {}),
     ):
-        with bench.database(ours()) as url, alkstore_postgres.open(url) as store:
+        with bench.lend(ours()) as (_, url), alkstore_postgres.open(url) as store:
             with bench.server.connect(url) as connection:
                 connection.execute(_ROWS, {"priority": 0, "delay": -2, "count": 1_000})
                 if statement:

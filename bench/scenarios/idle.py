@@ -32,7 +32,7 @@ def run(bench: Bench) -> None:
         connection.execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements")
     with ExitStack() as stack:
         roles: dict[str, tuple[Case, str]] = {}
-        url = stack.enter_context(bench.database(ours()))
+        _, url = stack.enter_context(bench.lend(ours()))
         for part in ("leader", "standby", "worker", "relay", "listener"):
             case = ours(part)
             role, own = bench.server.role(url)
@@ -49,11 +49,11 @@ def run(bench: Bench) -> None:
             else:
                 roles[f"{case.name}, worker"] = (case, role)
         time.sleep(_SETTLE)
-        _count(bench, roles, bench.pick(15.0, 120.0))
+        _count(bench, roles, bench.pick(20.0, 180.0))
 
 
 def _start_peer(bench: Bench, case: Case, stack: ExitStack) -> str:
-    url = stack.enter_context(bench.database(case))
+    _, url = stack.enter_context(bench.lend(case))
     role, own = bench.server.role(url)
     child: Child = stack.enter_context(bench.start(case, own))
     child.call("start_idle")

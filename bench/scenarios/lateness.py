@@ -28,8 +28,7 @@ def run(bench: Bench) -> None:
         return
     boundaries = bench.pick(8, 60)
     with ExitStack() as stack:
-        url = stack.enter_context(bench.database(ours()))
-        leader = stack.enter_context(bench.start(ours(), url))
+        leader, url = stack.enter_context(bench.lend(ours()))
         leader.call("start", part="scheduler")
         leader.call("until", state="leading", seconds=15.0)
         with alkstore_postgres.open(url) as store:

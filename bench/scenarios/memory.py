@@ -19,8 +19,7 @@ def run(bench: Bench) -> None:
     1,000,000 jobs, counted from after its first 20,000; another process fills the queue.
     """  # noqa: D205 - shown in the report as it is
     with ExitStack() as stack:
-        url = stack.enter_context(bench.database(ours()))
-        worker = stack.enter_context(bench.start(ours(), url))
+        worker, url = stack.enter_context(bench.lend(ours()))
         producer = stack.enter_context(bench.start(ours(), url))
         producer.call("bulk", count=20_000)
         worker.call("drain", count=20_000)

@@ -14,13 +14,13 @@ from bench.registry import scenario
 
 _P50 = Metric("NOTIFY to waiter, p50", "ms", "lower", "raw")
 _P99 = Metric("NOTIFY to waiter, p99", "ms", "lower", "raw")
-_GAP = 0.02
+_GAP = 0.03
 
 
 @scenario("notify", "NOTIFY to waiter")
 def run(bench: Bench) -> None:
     """Milliseconds from the call that notifies, in one process, to the waiter's return in
-    another: `store.notify` and `store.listen`, beside psycopg by hand.
+    another: `store.notify` and `store.listen`, beside psycopg by hand; 30 ms apart.
     """  # noqa: D205 - shown in the report as it is
     count = bench.pick(75, 500)
     for _ in range(bench.pick(2, 5)):
@@ -36,20 +36,21 @@ def run(bench: Bench) -> None:
 
 def _delays(bench: Bench, case: Case, count: int) -> list[float]:
     with ExitStack() as stack:
-        url = stack.enter_context(bench.database(case))
-        waiter = stack.enter_context(bench.start(case, url))
+        waiter, url = stack.enter_context(bench.lend(case))
         sender = stack.enter_context(bench.start(case, url))
         sender.call("notify", count=1, gap=0.0)
         waiter.ask("hear", seconds=count * (_GAP + 0.005) + 2.0)
         time.sleep(1.0)
         sent: list[float] = sender.call("notify", count=count, gap=_GAP)
         heard: list[float] = waiter.answer()
-    delays = []
-    for before, after in zip(sent, (*sent[1:], float("inf")), strict=True):
-        at = bisect.bisect_left(heard, before)
-        if at < len(heard) and heard[at] < after:
-            delays.append((heard[at] - before) * 1e3)
-    if len(delays) < 0.9 * count:
-        msg = f"only {len(delays)} of {count} wakes were heard before the next"
+    # Wakes may be merged: then one answers several calls, the earlier ones late.
+    places = [bisect.bisect_left(heard, before) for before in sent]
+    delays = [
+        (heard[place] - before) * 1e3
+        for place, before in zip(places, sent, strict=True)
+        if place < len(heard)
+    ]
+    if len(delays) < count:
+        msg = f"after {count - len(delays)} of {count} calls no wake was heard"
         raise ContestantFailed(msg)
     return delays

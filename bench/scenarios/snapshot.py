@@ -49,8 +49,7 @@ def run(bench: Bench) -> None:
 
 def _drain(bench: Bench, case: Case, total: int, step: int, *, held: bool) -> list[float]:
     with ExitStack() as stack:
-        url = stack.enter_context(bench.database(case))
-        child = stack.enter_context(bench.start(case, url))
+        child, url = stack.enter_context(bench.lend(case))
         for _ in range(total // _CHUNK):
             child.call("bulk", count=_CHUNK)
         connection = stack.enter_context(bench.server.connect(url))

@@ -21,8 +21,8 @@ def run(bench: Bench) -> None:
     renewed up to 2 s before). On the monotonic clock that the processes share.
     """  # noqa: D205 - shown in the report as it is
     with ExitStack() as stack:
-        url = stack.enter_context(bench.database(ours()))
-        pair = [stack.enter_context(bench.start(ours(), url)) for _ in range(2)]
+        first, url = stack.enter_context(bench.lend(ours()))
+        pair = [first, stack.enter_context(bench.start(ours(), url))]
         for number, child in enumerate(pair):
             child.call("start", part="scheduler")
             child.call("until", state="leading" if number == 0 else "standby", seconds=15.0)

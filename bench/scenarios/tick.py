@@ -21,10 +21,10 @@ _COPY = """
 INSERT INTO alkstore.schedules (
     name, spec, queue, payload, priority, catch_up, next_fire_at, created_at, updated_at
 )
-SELECT 's' || n, '@every 1h', 'q' || n % 10, '{"n":1}', 0, 'all',
-       statement_timestamp() + %s * interval '1 second', statement_timestamp(),
+SELECT 's' || n, '@every 1h', 'q' || mod(n, 10), '{"n":1}', 0, 'all',
+       statement_timestamp() + %s::float8 * interval '1 second', statement_timestamp(),
        statement_timestamp()
-FROM generate_series(1, %s) AS n
+FROM generate_series(1, %s::int) AS n
 """
 
 
@@ -73,7 +73,7 @@ def _none_due(bench: Bench, count: int) -> float:
 @contextmanager
 def _store(bench: Bench, count: int, due_in: float) -> Iterator[tuple[PostgresStore, str]]:
     """Lend a store with *count* schedules that are due in so many seconds."""
-    with bench.database(ours()) as url, alkstore_postgres.open(url) as store:
+    with bench.lend(ours()) as (_, url), alkstore_postgres.open(url) as store:
         with bench.server.connect(url) as connection:
             connection.execute(_COPY, (due_in, count))
             connection.execute("VACUUM ANALYZE alkstore.schedules")
