@@ -202,4 +202,3 @@ _CONNINFO_DEFAULTS: dict[str, Any] = {
     "keepalives_count": "3",
     "tcp_user_timeout": "25000",
 }
-

@@ -117,7 +117,7 @@ class Claimer:
         """Claim with a full look; also return in how many seconds more becomes due."""
         rows = self._database.fetch_all(self._statement(claim), claim.params())
         if rows[0][_OVERDUE]:
-            rows = self._database.run(lambda session: self._sweep_and_look(session, claim))
+            rows = self._sweep_and_look(claim)
         last = rows[-1]
         self._places.looked(
             claim.queue,
@@ -128,12 +128,24 @@ class Claimer:
         )
         return self._handles(claim, rows), rows[0][_DUE]
 
-    def _sweep_and_look(self, session: Session, claim: _Claim) -> list[TupleRow]:
-        """Put lapsed and expired jobs where they belong, then claim, in one transaction."""
+    def _sweep_and_look(self, claim: _Claim) -> list[TupleRow]:
+        """Put lapsed and expired jobs where they belong, then claim, in one transaction.
+
+        When there are more than a batch of them, each full batch is committed by itself: a
+        million jobs that expired together neither hold locks for long nor have to be swept
+        again because the last statement failed.
+        """
         sweep = {"queue": claim.queue, "batch": _SWEEP_BATCH}
-        while session.fetch_value(self._sql["sweep"], sweep):
-            pass
-        return session.fetch_all(self._statement(claim), claim.params(swept=True))
+
+        def attempt(session: Session) -> list[TupleRow]:
+            if session.fetch_value(self._sql["sweep"], sweep):
+                return []
+            return session.fetch_all(self._statement(claim), claim.params(swept=True))
+
+        while True:
+            rows = self._database.run(attempt)
+            if rows:
+                return rows
 
     def _statement(self, claim: _Claim) -> bytes:
         return self._sql.variant("claim", claim.limit)

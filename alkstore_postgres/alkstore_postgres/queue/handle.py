@@ -137,9 +137,7 @@ class PostgresJobHandle:
 
     def heartbeat(self, extend: Seconds | None = None) -> bool:
         """Hold the claim for another *extend* from now."""
-        length = (
-            self.visibility_timeout if extend is None else positive_seconds(extend, "extend")
-        )
+        length = self.visibility_timeout if extend is None else positive_seconds(extend, "extend")
         held = self._settler.heartbeat(self.claim, length)
         return self.learn(held=held)
 

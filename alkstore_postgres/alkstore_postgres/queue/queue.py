@@ -72,9 +72,7 @@ class PostgresQueue:
         producer = self._parts.producer
         return producer.enqueue(self._name, producer.encode(payload), resolved)
 
-    def enqueue_many(
-        self, payloads: Iterable[Any], **options: Unpack[EnqueueOptions]
-    ) -> list[int]:
+    def enqueue_many(self, payloads: Iterable[Any], **options: Unpack[EnqueueOptions]) -> list[int]:
         """Store a job for each payload; see `Queue.enqueue_many`."""
         resolved = resolve_enqueue(options, self._stamps)
         producer = self._parts.producer
@@ -116,9 +114,7 @@ class PostgresQueue:
             handle.learn(held=handle.claim in done, settled=True)
         return len(done)
 
-    def heartbeat_many(
-        self, handles: Iterable[JobHandle], at_least: Seconds | None = None
-    ) -> int:
+    def heartbeat_many(self, handles: Iterable[JobHandle], at_least: Seconds | None = None) -> int:
         """Extend the claims of *handles* in one statement; see `Queue.heartbeat_many`."""
         shortest = 0.0 if at_least is None else seconds(at_least, "at_least")
         own = self._own(handles)
@@ -151,9 +147,7 @@ class PostgresQueue:
             self._parts.producer.wake(self._name)
         return count
 
-    def purge(
-        self, ids: Sequence[int] | None = None, *, older_than: Seconds | None = None
-    ) -> int:
+    def purge(self, ids: Sequence[int] | None = None, *, older_than: Seconds | None = None) -> int:
         """Delete dead letters of this queue for good; see `Queue.purge`."""
         age = 0.0 if older_than is None else seconds(older_than, "older_than")
         chosen = None if ids is None else [check_id(one) for one in ids]
@@ -188,4 +182,3 @@ def check_id(job_id: object) -> int:
         InvalidOption: It is not an ``int`` of the range of job ids.
     """
     return positive_int(job_id, "job id", most=_LARGEST_ID)
-

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
+from alkstore.errors import DatabaseError
 from alkstore_postgres.database.database import Database
+from alkstore_postgres.database.errors import NOTIFY_QUEUE_FULL
 from alkstore_postgres.database.statements import Statements
 from alkstore_postgres.queue.claim_places import ClaimPlaces
 from alkstore_postgres.wakes.sender import WakeSender
@@ -72,22 +74,23 @@ class Settler:
         params |= {"id": claim[0], "claim_id": claim[1]}
         return self._database.execute(self._sql[statement], params) == 1
 
-    def _give_back(
-        self, statement: str, queue: str, claim: Claim, **params: Any
-    ) -> bool:
+    def _give_back(self, statement: str, queue: str, claim: Claim, **params: Any) -> bool:
         inline = self._wakes.inline(queue)
-        done = self._touch(
-            statement, claim, wake=inline, channel=self._wakes.channel, **params
-        )
+        params["channel"] = self._wakes.channel
+        try:
+            done = self._touch(statement, claim, wake=inline, **params)
+        except DatabaseError as error:
+            if not inline or error.sqlstate != NOTIFY_QUEUE_FULL:
+                raise
+            # A wake is only a hint: that a job goes back must not fail for it.
+            done = self._touch(statement, claim, wake=False, **params)
         if done:
             self._places.forget(queue)
             if not inline:
                 self._wakes.merged(queue)
         return done
 
-    def _touch_many(
-        self, statement: str, claims: Sequence[Claim], **params: Any
-    ) -> set[Claim]:
+    def _touch_many(self, statement: str, claims: Sequence[Claim], **params: Any) -> set[Claim]:
         if not claims:
             return set()
         ids, claim_ids = zip(*claims, strict=True)
