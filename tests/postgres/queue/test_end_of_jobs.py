@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import psycopg
 import pytest
 
+from alkstore import DatabaseError
 from alkstore.traits import Queue
 from alkstore_postgres import PostgresStore
+from alkstore_postgres.database.cursor import EngineCursor
+from alkstore_postgres.queue import claimer
 from tests.support.job_table import JobTable
 
 
@@ -147,6 +152,31 @@ def test_more_than_a_sweep_takes_at_once_still_die_in_one_claim(
     assert [handle.id for handle in queue.claim("w", 10)] == [good]
     assert queue.size() == 1
     assert len(table.contents()[1]) == 25_000
+
+
+def test_what_was_swept_stays_swept_when_a_later_batch_fails(
+    queue: Queue, table: JobTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Field case B113: maintenance that is cut short makes progress all the same."""
+    queue.enqueue_many(range(250), expires=60)
+    table.expire_all()
+    monkeypatch.setattr(claimer, "_SWEEP_BATCH", 100)
+    run, sweeps = EngineCursor.run, 0
+
+    def cut_short(cursor: EngineCursor, query: bytes, *args: Any, **options: Any) -> None:
+        nonlocal sweeps
+        sweeps += b"buried" in query
+        if sweeps == 3:
+            raise psycopg.errors.QueryCanceled
+        run(cursor, query, *args, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(EngineCursor, "run", cut_short)
+        with pytest.raises(DatabaseError):
+            queue.claim("w")
+    assert (queue.stats().dead, queue.size()) == (200, 50)
+    assert queue.claim("w") == []
+    assert (queue.stats().dead, queue.size()) == (250, 0)
 
 
 def test_a_row_that_somebody_has_locked_is_swept_another_time(

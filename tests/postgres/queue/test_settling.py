@@ -5,11 +5,13 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import psycopg
 import pytest
 
 from alkstore import InvalidOption
 from alkstore.traits import JobHandle, Queue
 from alkstore_postgres import PostgresStore
+from alkstore_postgres.database.cursor import EngineCursor
 from tests.support.job_table import JobTable
 
 NEVER = timedelta(days=36_500)
@@ -215,3 +217,23 @@ def test_an_impossible_delay_is_refused_even_when_the_budget_is_used_up(queue: Q
     with pytest.raises(InvalidOption):
         handle.retry("x", delay=-1)
     assert queue.dead() == []
+
+
+# A full notification queue.
+
+
+@pytest.mark.parametrize("call", ["retry", "release"])
+def test_a_job_goes_back_even_when_no_wake_can_be_sent(
+    queue: Queue, held: JobHandle, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """Field case B77: error 54000 comes at the commit, and undoes the statement with it."""
+    run = EngineCursor.run
+
+    def full(cursor: EngineCursor, query: bytes, params: Any = None, **options: Any) -> None:
+        if params and params.get("wake"):
+            raise psycopg.errors.ProgramLimitExceeded
+        run(cursor, query, params, **options)
+
+    monkeypatch.setattr(EngineCursor, "run", full)
+    assert held.retry("x", delay=0) if call == "retry" else held.release()
+    assert queue.claim("w")[0].id == held.id
