@@ -247,20 +247,21 @@ class Ticker:
                 made.firings += batch
 
     def _store(self, session: Session, firings: Sequence[Firing]) -> None:
+        names = [quoted(firing.name) for firing in firings]
         fires = sorted(
-            (boundary, number)
-            for number, firing in enumerate(firings, 1)
+            (boundary, name)
+            for name, firing in zip(names, firings, strict=True)
             for boundary in firing.fires
         )
         session.execute(
             self._sql["fire"],
             {
-                "fired": array(str(number) for _, number in fires),
+                "fired": array(name for _, name in fires),
                 "boundaries": moments(boundary for boundary, _ in fires),
                 "max_attempts": QUEUE_DEFAULTS.max_attempts,
                 "visibility_timeout": QUEUE_DEFAULTS.visibility_timeout,
                 "base_backoff": QUEUE_DEFAULTS.base_backoff,
-                "moved": array(quoted(firing.name) for firing in firings),
+                "moved": array(names),
                 "next_fire_ats": moments(firing.next_boundary for firing in firings),
                 "last_fire_ats": moments(firing.fires[-1] for firing in firings),
                 "skipped": array(str(firing.skipped) for firing in firings),

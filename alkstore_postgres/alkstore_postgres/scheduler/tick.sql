@@ -53,19 +53,11 @@ FOR UPDATE SKIP LOCKED;
 
 -- name: fire
 -- Stores one job for each boundary, in the order of the arrays, with the schedule's stamps, and
--- moves each schedule to its next boundary. A boundary names its schedule by its place in the
--- array of schedules, from 1. Queue and payload come from the row, which this transaction has
--- locked.
--- Carried by schedules_pkey, whatever the number of schedules.
-WITH moved AS MATERIALIZED (
-    SELECT item.name, item.next_fire_at, item.last_fire_at, item.skipped, item.number
-    FROM ROWS FROM (
-        pg_catalog.unnest(%(moved)s::pg_catalog.text[]),
-        pg_catalog.unnest(%(next_fire_ats)s::timestamp with time zone[]),
-        pg_catalog.unnest(%(last_fire_ats)s::timestamp with time zone[]),
-        pg_catalog.unnest(%(skipped)s::bigint[])
-    ) WITH ORDINALITY AS item (name, next_fire_at, last_fire_at, skipped, number)
-), fired AS (
+-- moves each schedule to its next boundary. Queue and payload come from the row, which this
+-- transaction has locked.
+-- Carried by schedules_pkey: the arrays stand in subqueries, so that the planner does not see how
+-- long they are and never reads a large table from end to end for some of its rows.
+WITH fired AS (
     INSERT INTO {schema}.jobs (
         queue, payload, priority, run_at, expires_at, max_attempts,
         visibility_timeout, base_backoff, schedule, scheduled_for, enqueued_at
@@ -77,11 +69,10 @@ WITH moved AS MATERIALIZED (
         %(visibility_timeout)s::pg_catalog.float8, %(base_backoff)s::pg_catalog.float8,
         s.name, fire.boundary, pg_catalog.statement_timestamp()
     FROM ROWS FROM (
-        pg_catalog.unnest(%(fired)s::integer[]),
-        pg_catalog.unnest(%(boundaries)s::timestamp with time zone[])
-    ) WITH ORDINALITY AS fire (number, boundary, position)
-    JOIN moved ON moved.number = fire.number
-    JOIN {schema}.schedules AS s ON s.name = moved.name
+        pg_catalog.unnest((SELECT %(fired)s::pg_catalog.text[])),
+        pg_catalog.unnest((SELECT %(boundaries)s::timestamp with time zone[]))
+    ) WITH ORDINALITY AS fire (name, boundary, position)
+    JOIN {schema}.schedules AS s ON s.name = fire.name
     ORDER BY fire.position
 )
 UPDATE {schema}.schedules AS s
@@ -89,18 +80,23 @@ SET next_fire_at = moved.next_fire_at,
     last_fire_at = moved.last_fire_at,
     skipped = moved.skipped,
     updated_at = pg_catalog.statement_timestamp()
-FROM moved
+FROM ROWS FROM (
+    pg_catalog.unnest((SELECT %(moved)s::pg_catalog.text[])),
+    pg_catalog.unnest((SELECT %(next_fire_ats)s::timestamp with time zone[])),
+    pg_catalog.unnest((SELECT %(last_fire_ats)s::timestamp with time zone[])),
+    pg_catalog.unnest((SELECT %(skipped)s::bigint[]))
+) AS moved (name, next_fire_at, last_fire_at, skipped)
 WHERE s.name = moved.name;
 
 -- name: quarantine
 -- Sets schedules aside, with the reason, until they are registered again.
--- Carried by schedules_pkey.
+-- Carried by schedules_pkey, as fire.
 UPDATE {schema}.schedules AS s
 SET quarantine = bad.reason,
     updated_at = pg_catalog.statement_timestamp()
 FROM ROWS FROM (
-    pg_catalog.unnest(%(schedules)s::pg_catalog.text[]),
-    pg_catalog.unnest(%(reasons)s::pg_catalog.text[])
+    pg_catalog.unnest((SELECT %(schedules)s::pg_catalog.text[])),
+    pg_catalog.unnest((SELECT %(reasons)s::pg_catalog.text[]))
 ) AS bad (name, reason)
 WHERE s.name = bad.name;
 

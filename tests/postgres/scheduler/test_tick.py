@@ -13,8 +13,10 @@ import pytest
 from alkstore.errors import DatabaseError
 from alkstore.names import SCHEDULER_LOCK
 from alkstore_postgres.database.cursor import EngineCursor
+from alkstore_postgres.database.statements import Statements
 from alkstore_postgres.lock.leases import Lease
 from alkstore_postgres.scheduler import tick as tick_module
+from alkstore_postgres.scheduler.arrays import array, quoted
 from alkstore_postgres.scheduler.tick import FIRST_ROWS, LeaseNotProven, Ticker
 from alkstore_postgres.store import PostgresStore
 from tests.support.ear import Ear
@@ -474,3 +476,24 @@ def test_a_large_tick_logs_a_bounded_number_of_lines(
         assert ticker.tick(None).quarantined == 400
     assert len(caplog.records) == tick_module._LOGGED + 1
     assert "380 further" in caplog.text
+
+
+def test_firing_some_of_many_schedules_reads_only_their_rows(
+    table: ScheduleTable, schema: str
+) -> None:
+    """Field case B112: however many fire, the table is not read from end to end."""
+    many(table, 20_000)
+    table.run("VACUUM ANALYZE {schedules}")
+    fire = Statements("alkstore_postgres.scheduler", "tick.sql", schema)["fire"]
+    for count in (1, 2_000, 15_000):
+        names = array(quoted(f"s{number}") for number in range(1, count + 1))
+        moments = array(["2030-01-01 00:00:00+00"] * count)
+        values = {
+            "fired": names, "boundaries": moments, "max_attempts": 3, "visibility_timeout": 300.0,
+            "base_backoff": 60.0, "moved": names, "next_fire_ats": moments,
+            "last_fire_ats": moments, "skipped": array(["0"] * count),
+        }  # fmt: skip
+        cursor: Any = table._connection.execute(b"EXPLAIN " + fire, values)
+        plan = "\n".join(row[0] for row in cursor)
+        assert plan.count("schedules_pkey") == 2
+        assert "Seq Scan" not in plan
