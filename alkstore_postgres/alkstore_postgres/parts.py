@@ -90,6 +90,11 @@ class Parts:
         self.sender.close()
         self._pools.close()
 
+    def end(self) -> None:
+        """Close what would hold up the end of the interpreter; the rest ends with it."""
+        self.sender.close()
+        self._pools.close(patience=0.1)
+
     def after_fork(self) -> None:
         """Forget what belongs to the parent."""
         self._pools.after_fork()

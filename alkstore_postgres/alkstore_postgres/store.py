@@ -30,6 +30,7 @@ from alkstore.runners.at_exit import stop_all
 from alkstore.stop_token import StopToken
 from alkstore.traits import Delivery, Handler, Listener, LockHandle, Outbox, Queue, Runner
 from alkstore.values import Job, Schedule
+from alkstore_postgres.database import ending
 from alkstore_postgres.database.pools import AnyPool, Pools, check_pool
 from alkstore_postgres.database.seam import join
 from alkstore_postgres.outbox.outbox import PostgresOutbox
@@ -280,6 +281,10 @@ class PostgresStore:
         """Close it."""
         self.close()
 
+    def end(self) -> None:
+        """Close it at the end of the interpreter: as far as needed, and soon."""
+        self._made.end()
+
     def after_fork(self) -> None:
         """Leave everything of the parent's alone; the child begins anew at first use."""
         self._made.after_fork()
@@ -317,8 +322,9 @@ def _register(store: PostgresStore) -> None:
 def _close_all() -> None:
     """Stop what still runs when the interpreter ends, so that claims and leases go back."""
     stop_all()
+    ending.begin()
     for store in list(_open_stores):
-        store.close()
+        store.end()
 
 
 def _after_fork() -> None:

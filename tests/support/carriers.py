@@ -224,20 +224,27 @@ def django_database(conninfo: str, **options: Any) -> dict[str, Any]:
 
 
 def configure_django(conninfo: str) -> str:
-    """Configure Django once for this process; return an alias of the database."""
+    """Configure Django for a database; return its alias.
+
+    Settings are for a whole process; they are led to another database with each call.
+    """
     from django.conf import settings  # type: ignore[import-untyped]
 
+    databases = {
+        "default": django_database(conninfo),
+        "other": django_database(conninfo),
+        "manual": django_database(conninfo, AUTOCOMMIT=False),
+        "lite": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"},
+    }
     if not settings.configured:
-        settings.configure(
-            DATABASES={
-                "default": django_database(conninfo),
-                "other": django_database(conninfo),
-                "manual": django_database(conninfo, AUTOCOMMIT=False),
-                "lite": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"},
-            },
-            USE_TZ=True,
-        )
+        settings.configure(DATABASES=databases, USE_TZ=True)
         import django  # type: ignore[import-untyped]
 
         django.setup()
+        return "default"
+    from django.db import connections
+
+    connections.close_all()
+    for alias, database in databases.items():
+        connections.settings[alias].update(database)
     return "default"

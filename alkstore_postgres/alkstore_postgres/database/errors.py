@@ -9,6 +9,7 @@ import psycopg
 from psycopg_pool import PoolClosed, PoolTimeout, TooManyRequests
 
 from alkstore.errors import AlkstoreError, DatabaseError, SchemaOutdated, StoreClosed
+from alkstore_postgres.database.ending import rest_if_ending
 
 CONFLICTS = frozenset({"40001", "40P01"})
 """Serialization failure and deadlock: the server has undone the whole transaction."""
@@ -28,6 +29,7 @@ def translate(error: Exception) -> AlkstoreError:
     The message holds the server's primary message only: details may quote values.
     """
     if isinstance(error, PoolClosed):
+        rest_if_ending()
         return StoreClosed(f"the connection pool cannot be used: {error}")
     if isinstance(error, (PoolTimeout, TooManyRequests)):
         msg = f"no connection could be had from the pool in time: {error}"

@@ -12,6 +12,7 @@ import psycopg
 from psycopg_pool import ConnectionPool, NullConnectionPool
 
 from alkstore.errors import StoreClosed
+from alkstore_postgres.database.ending import rest_if_ending
 
 AnyPool = ConnectionPool[Any]
 
@@ -63,6 +64,7 @@ class Pools:
     def check_open(self) -> None:
         """Raise `StoreClosed` when `close` was called."""
         if self._closed:
+            rest_if_ending()
             msg = "the store is closed"
             raise StoreClosed(msg)
 
@@ -77,15 +79,19 @@ class Pools:
         self._pid = os.getpid()
         self._pool = None
 
-    def close(self) -> None:
-        """Close our own pool; a lent one stays as it is."""
+    def close(self, patience: float = 5.0) -> None:
+        """Close our own pool; a lent one stays as it is.
+
+        Args:
+            patience: How long to wait for each thread of the pool, in seconds.
+        """
         if self._pid != os.getpid():
             self.after_fork()
         with self._lock:
             self._closed = True
             pool, self._pool = self._pool, None
         if pool is not None and pool is not self.lent:
-            pool.close()
+            pool.close(patience)
 
     def _make(self) -> AnyPool:
         lent = self.lent

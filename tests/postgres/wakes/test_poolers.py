@@ -2,76 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
-import os
-import shutil
-import socket
-import subprocess
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from alkstore_postgres.wakes.channel import wake_channel
 from alkstore_postgres.wakes.connect import connector
 from alkstore_postgres.wakes.hub import WakeHub
+from tests.support import pooler as support
 from tests.support.waiting import wait_until
-
-PGBOUNCER = shutil.which("pgbouncer", path=os.environ.get("PATH", "") + ":/usr/sbin")
-
-pytestmark = pytest.mark.skipif(PGBOUNCER is None, reason="pgbouncer is not installed")
 
 Pooler = Callable[[str], str]
 
 
 @pytest.fixture
-def pooler(conninfo: str, tmp_path: Path) -> Iterator[Pooler]:
+def pooler(conninfo: str) -> Iterator[Pooler]:
     """Start a pooler of the given mode; return where it is."""
-    known = conninfo_to_dict(conninfo)
-    names = ("host", "port", "user", "password")
-    server = " ".join(f"{name}={known[name]}" for name in names if name in known)
-    running: list[subprocess.Popen[bytes]] = []
-
-    def start(mode: str) -> str:
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            port = probe.getsockname()[1]
-        settings = tmp_path / f"{mode}.ini"
-        settings.write_text(
-            f"[databases]\n* = {server}\n"
-            f"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nauth_type = any\n"
-            f"unix_socket_dir =\npool_mode = {mode}\n"
-        )
-        unprivileged: dict[str, Any] = {}
-        if os.geteuid() == 0:
-            for folder in (tmp_path, *tmp_path.parents[:2]):
-                folder.chmod(0o755)
-            unprivileged = {"user": "nobody", "extra_groups": []}
-        assert PGBOUNCER is not None
-        running.append(
-            subprocess.Popen(
-                [PGBOUNCER, "-q", str(settings)], stderr=subprocess.DEVNULL, **unprivileged
-            )
-        )
-        where = make_conninfo(conninfo, host="127.0.0.1", port=port, sslmode="disable")
-        wait_until(lambda: accepts(port))
-        return where
-
-    yield start
-    for process in running:
-        process.terminate()
-        process.wait(10)
-
-
-def accepts(port: int) -> bool:
-    try:
-        socket.create_connection(("127.0.0.1", port), 1).close()
-    except OSError:
-        return False
-    return True
+    with contextlib.ExitStack() as running:
+        yield lambda mode: running.enter_context(support.pooler(conninfo, mode))
 
 
 def test_a_transaction_pooler_is_detected_told_once_and_left_clean(

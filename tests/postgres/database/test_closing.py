@@ -1,0 +1,287 @@
+"""The end of a store: closed as often as one likes, by whoever, and quiet at exit."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg_pool import ConnectionPool
+
+import alkstore
+import alkstore_postgres
+from alkstore import StopToken
+from alkstore_postgres import PostgresStore, embedded
+from tests.support.proxy import Proxy
+
+CALLS: dict[str, Callable[[PostgresStore, Any], object]] = {
+    "queue": lambda store, _: store.queue("q"),
+    "outbox": lambda store, _: store.outbox("o"),
+    "get_job": lambda store, _: store.get_job(1),
+    "transaction": lambda store, _: store.transaction().__enter__(),
+    "enqueue_tx": lambda store, tx: store.enqueue_tx(tx, "q", 1),
+    "outbox_enqueue_tx": lambda store, tx: store.outbox_enqueue_tx(tx, "o", 1),
+    "notify_tx": lambda store, tx: store.notify_tx(tx, "c"),
+    "notify": lambda store, _: store.notify("c"),
+    "listen": lambda store, _: store.listen("c"),
+    "try_lock": lambda store, _: store.try_lock("l", 1),
+    "lock": lambda store, _: store.lock("l", 1),
+    "schedule": lambda store, _: store.schedule("s", "@every 1h", "q", 1),
+    "unschedule": lambda store, _: store.unschedule("s"),
+    "schedules": lambda store, _: store.schedules(),
+    "get_schedule": lambda store, _: store.get_schedule("s"),
+    "pause": lambda store, _: store.pause("s"),
+    "resume": lambda store, _: store.resume("s"),
+    "run_now": lambda store, _: store.run_now("s"),
+    "run_schedules": lambda store, _: store.run_schedules(StopToken()),
+    "start_scheduler": lambda store, _: store.start_scheduler(),
+    "start_worker": lambda store, _: store.start_worker("q", lambda _: None),
+    "start_outbox": lambda store, _: store.start_outbox("o", lambda _: None),
+}
+
+
+def test_every_entry_point_of_a_store_is_known_here() -> None:
+    public = {
+        name
+        for name, member in inspect.getmembers(PostgresStore)
+        if not name.startswith("_") and callable(member)
+    }
+    internal = {"after_fork", "end", "open"}
+    assert public - internal == {*CALLS, "close"}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_closed_store_refuses(store: PostgresStore, conninfo: str, name: str) -> None:
+    store.close()
+    assert store.closed
+    with psycopg.connect(conninfo) as tx, pytest.raises(alkstore.StoreClosed):
+        CALLS[name](store, tx)
+
+
+def test_what_a_closed_store_has_handed_out_refuses(store: PostgresStore) -> None:
+    queue, outbox = store.queue("q"), store.outbox("o")
+    queue.enqueue(1)
+    handle = queue.claim("w")[0]
+    lock = store.lock("l", ttl=30)
+    store.close()
+    calls: list[Callable[[], object]] = [
+        lambda: queue.enqueue(1),
+        lambda: queue.enqueue_many([1]),
+        lambda: queue.claim("w"),
+        lambda: queue.claim_wait("w", timeout=5),
+        queue.stats,
+        queue.dead,
+        handle.ack,
+        lambda: handle.retry("x"),
+        handle.heartbeat,
+        lambda: outbox.enqueue(1),
+        lambda: outbox.run_once("w", lambda _: None),
+        lock.renew,
+        lock.release,
+    ]
+    for call in calls:
+        with pytest.raises(alkstore.StoreClosed):
+            call()
+
+
+def test_it_may_be_closed_often_and_from_many_threads_at_once(store: PostgresStore) -> None:
+    store.start_scheduler()
+    store.start_worker("q", lambda _: None, concurrency=3)
+    store.listen("c")
+    store.queue("q").enqueue(1)
+    barrier = threading.Barrier(8)
+    failures: list[BaseException] = []
+
+    def close() -> None:
+        barrier.wait()
+        try:
+            store.close()
+            assert store.closed
+        except BaseException as error:  # noqa: BLE001 - told below
+            failures.append(error)
+
+    threads = [threading.Thread(target=close) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    store.close()
+    assert not failures
+
+
+def test_closing_amid_calls_ends_them_with_their_result_or_as_closed(
+    open_store: Callable[..., PostgresStore],
+) -> None:
+    for _ in range(10):
+        store = open_store()
+        outcomes: list[object] = []
+        begun = threading.Barrier(5)
+        threads = [
+            threading.Thread(target=enqueue_until_closed, args=[store, begun, outcomes])
+            for _ in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        begun.wait()
+        time.sleep(0.05)
+        store.close()
+        for thread in threads:
+            thread.join(10)
+            assert not thread.is_alive()
+        errors = [outcome for outcome in outcomes if not isinstance(outcome, int)]
+        assert all(isinstance(error, alkstore.StoreClosed) for error in errors), errors
+
+
+def enqueue_until_closed(
+    store: PostgresStore, begun: threading.Barrier, outcomes: list[object]
+) -> None:
+    begun.wait()
+    try:
+        while True:
+            outcomes.append(store.queue("q").enqueue(1))
+    except Exception as error:  # noqa: BLE001 - the outcome
+        outcomes.append(error)
+
+
+def test_a_first_call_amid_the_close_leaves_no_pool_behind(conninfo: str, schema: str) -> None:
+    for _ in range(20):
+        store = alkstore_postgres.open(conninfo, schema)  # its pool is made by the first call
+        threads = [threading.Thread(target=lambda s=store: attempt(s)) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        store.close()
+        for thread in threads:
+            thread.join(10)
+        assert store._pools._pool is None
+    workers = [one for one in threading.enumerate() if one.name.startswith("alkstore-worker")]
+    for worker in workers:
+        worker.join(5)
+        assert not worker.is_alive()
+
+
+def attempt(store: PostgresStore) -> None:
+    try:
+        store.queue("q").size()
+    except alkstore.StoreClosed:
+        return
+
+
+def test_a_lent_pool_stays_open(conninfo: str, schema: str) -> None:
+    with ConnectionPool(conninfo, min_size=1, open=True) as pool:
+        with PostgresStore(pool, schema) as store:
+            store.queue("q").enqueue(1)
+        assert not pool.closed
+        with PostgresStore(pool, schema) as again:
+            assert again.queue("q").size() == 1
+
+
+IN_THREAD = "threading.Thread(target=target, daemon=True).start(); time.sleep(0.3)"
+
+ENDINGS = {
+    "falls off the end": ("pass", 0),
+    "exits": ("sys.exit(0)", 0),
+    "exits with a status": ("sys.exit(3)", 3),
+    "within a transaction": ("own = store.transaction(); own.__enter__(); sys.exit(0)", 0),
+    "while a handler runs": (
+        "store.start_worker('q', lambda job: time.sleep(60)); time.sleep(0.3)",
+        0,
+    ),
+    "while a scheduler leads": ("store.start_scheduler(); time.sleep(0.3)", 0),
+    "while a thread waits for a job": (
+        "target = lambda: store.queue('none').claim_wait('w')\n" + IN_THREAD,
+        0,
+    ),
+    "while a thread enqueues": (
+        "target = lambda: [store.queue('q').enqueue(i) for i in range(10**6)]\n" + IN_THREAD,
+        0,
+    ),
+    "while a thread listens": (
+        "target = listener.wait\n" + IN_THREAD,
+        0,
+    ),
+    "after it was dropped": ("del store, listener", 0),
+    "after it was closed": ("store.close()", 0),
+    "closed twice": ("store.close(); atexit.register(store.close)", 0),
+}
+
+
+@pytest.mark.parametrize("kind", ["own", "lent"])
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_an_interpreter_ends_soon_and_quietly(
+    conninfo: str, schema: str, ending: str, kind: str
+) -> None:
+    """Field case B81."""
+    code, status = ENDINGS[ending]
+    took, outcome = end(conninfo, schema, code, kind)
+    assert outcome == (status, "")
+    assert took < 1.5  # a second, and the machine's share
+
+
+@pytest.mark.parametrize("away", ["silent", "down"])
+def test_an_interpreter_ends_soon_when_the_database_is_away(
+    own_server: embedded.EmbeddedServer, schema: str, away: str
+) -> None:
+    with Proxy(own_server.url) as proxy:
+        took, (status, _) = end(
+            proxy.conninfo,
+            schema,
+            "store.start_scheduler(); store.start_worker('w', id); time.sleep(0.5)\n"
+            "print('now', flush=True); input()",
+            "own",
+            proxy.stall if away == "silent" else lambda: own_server.halt("immediate"),
+        )
+    assert status == 0
+    assert took < 3
+
+
+def end(
+    conninfo: str, schema: str, code: str, kind: str, between: Callable[[], None] | None = None
+) -> tuple[float, tuple[int, str]]:
+    """Run a program that never closes its store.
+
+    Returns:
+        How long its end took, its exit status and what it wrote to its standard error.
+    """
+    script = f"""
+        import atexit, sys, threading, time
+        import alkstore_postgres
+        from psycopg_pool import ConnectionPool
+        if {kind!r} == "own":
+            store = alkstore_postgres.open({conninfo!r}, {schema!r})
+        else:
+            pool = ConnectionPool({conninfo!r}, min_size=1, open=True, name="lent")
+            pool.wait()
+            store = alkstore_postgres.PostgresStore(pool, {schema!r})
+        store.queue("q").enqueue(1)
+        listener = store.listen("channel")
+        # The last one to run: what the store does at exit comes later.
+        atexit.register(lambda: print("ends", flush=True))
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(script) + code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        if between is not None:
+            assert process.stdout.readline() == "now\n"
+            between()
+            process.stdin.write("\n")
+            process.stdin.flush()
+        while (line := process.stdout.readline()) != "ends\n":
+            assert line, process.stderr.read()
+        begun = time.monotonic()
+        status = process.wait(30)
+        return time.monotonic() - begun, (status, process.stderr.read())
