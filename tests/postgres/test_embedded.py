@@ -487,8 +487,8 @@ def test_a_server_that_never_answers_is_given_up_with_the_end_of_its_log(
     start: Start, used: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(process, "_START_LIMIT", 0.5)
-    monkeypatch.setattr(process, "answers", lambda *_, **__: False)
-    with pytest.raises(EmbeddedServerError, match=r"did not start.*\n(.*\n)*.*starting"):
+    monkeypatch.setattr(process, "why_no_answer", lambda *_, **__: "it is shy")
+    with pytest.raises(EmbeddedServerError, match=r"does not answer: it is shy; .*\n(.*\n)*.*starting"):
         start(used)
     assert not (used / "data" / "postmaster.pid").exists()
 

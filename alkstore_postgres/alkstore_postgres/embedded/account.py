@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pwd
 import stat
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,6 +78,8 @@ def choose_account(data: Path | None) -> Account:
     Raises:
         EmbeddedServerError: It is root, and there is no account without privileges.
     """
+    import pwd  # noqa: PLC0415 - not on every system, see `server`
+
     if os.geteuid() != 0:
         return Account(None, None)
     if data is not None and data.exists():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from pathlib import Path
 from urllib.parse import quote
@@ -17,14 +18,17 @@ def url_of(port: int, password: str, database: str) -> str:
     return f"postgresql://{USER}:{password}@{HOST}:{port}/{quote(database, safe='')}"
 
 
-def answers(port: int, password: str, data: Path, patience: int = 10) -> bool:
-    """Return whether the server at *port* is the one over the directory *data*.
+def why_no_answer(port: int, password: str, data: Path, patience: int = 10) -> str | None:
+    """Say why the server at *port* is not the one over the directory *data*, if it is not.
 
     Args:
         port: Where to ask.
         password: The superuser's.
         data: The data directory.
         patience: How many seconds it may take to answer, at least 2.
+
+    Returns:
+        ``None`` when it is.
     """
     try:
         with psycopg.connect(
@@ -33,14 +37,21 @@ def answers(port: int, password: str, data: Path, patience: int = 10) -> bool:
             hostaddr=HOST,
             sslmode="disable",
             gssencmode="disable",
+            channel_binding="disable",
+            target_session_attrs="any",
             options="",
+            # No conversion: a path may be any bytes.
+            client_encoding="SQL_ASCII",
             connect_timeout=patience,
             autocommit=True,
         ) as connection:
             row = connection.execute("SHOW data_directory").fetchone()
-    except psycopg.Error:
-        return False
-    return row is not None and Path(row[0]).resolve() == data.resolve()
+    except psycopg.Error as error:
+        return str(error).strip()
+    shown = os.fsdecode(row[0]) if row is not None else ""
+    if Path(shown).resolve() == data.resolve():
+        return None
+    return f"a server over another directory listens at port {port}"
 
 
 def free_port() -> int:

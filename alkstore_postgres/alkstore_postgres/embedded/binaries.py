@@ -25,7 +25,7 @@ def find_binaries(given: Path | str | None) -> Path:
         EmbeddedServerError: They are not there.
     """
     if given is not None:
-        folder = Path(given).absolute()
+        folder = Path(given).resolve()
         if not _holds_server(folder):
             msg = f"there is no PostgreSQL server (initdb and postgres) in {folder}"
             raise EmbeddedServerError(msg)

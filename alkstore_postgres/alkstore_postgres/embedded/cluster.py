@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import shutil
 import subprocess
@@ -12,6 +11,7 @@ from alkstore_postgres.embedded.account import Account
 from alkstore_postgres.embedded.address import USER
 from alkstore_postgres.embedded.errors import EmbeddedServerError
 from alkstore_postgres.embedded.home import Home
+from alkstore_postgres.embedded.launching import launch
 
 
 def initialize(home: Home, binaries: Path, account: Account) -> None:
@@ -29,44 +29,33 @@ def initialize(home: Home, binaries: Path, account: Account) -> None:
         msg = f"{home.data} exists and is no data directory of PostgreSQL"
         raise EmbeddedServerError(msg)
     making = home.path / f"initdb-{secrets.token_hex(4)}"
-    password = home.new_password()
-    account.own(password)
+    home.make_password()
+    account.own(home.password_file)
     making.mkdir(mode=0o700)
     account.own(making)
     try:
-        _initdb(making, password, binaries, account)
+        _initdb(home, making, binaries, account)
         making.rename(home.data)
     finally:
         for left in home.path.glob("initdb-*"):  # also what a killed attempt has left
             shutil.rmtree(left, ignore_errors=True)
 
 
-def messages_in_english() -> dict[str, str]:
-    """Return the environment for the server's programs: their messages are read here."""
-    return {**os.environ, "LC_ALL": "C"}
-
-
-def _initdb(data: Path, password: Path, binaries: Path, account: Account) -> None:
-    done = subprocess.run(  # noqa: S603 - our own arguments
-        [
-            str(binaries / "initdb"),
-            f"--pgdata={data}",
-            f"--username={USER}",
-            "--auth=password",
-            f"--pwfile={password}",
-            "--encoding=UTF8",
-            "--no-locale",
-            "--no-sync",
-        ],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        cwd="/",
-        env=messages_in_english(),
-        check=False,
-        **account.arguments(),
-    )
-    if done.returncode != 0:
-        output = done.stdout.decode("utf-8", "replace").strip()
-        msg = f"initdb failed with the status {done.returncode}:\n{output}"
+def _initdb(home: Home, data: Path, binaries: Path, account: Account) -> None:
+    command = [
+        str(binaries / "initdb"),
+        f"--pgdata={data}",
+        f"--username={USER}",
+        "--auth=password",
+        f"--pwfile={home.password_file}",
+        "--encoding=UTF8",
+        "--no-locale",
+        "--no-sync",
+    ]
+    with launch(home, account, command, output=subprocess.PIPE, expendable=True) as launcher:
+        said = launcher.stdout.read() if launcher.stdout is not None else b""
+        status = launcher.wait()
+    if status != 0:
+        output = said.decode("utf-8", "replace").strip()
+        msg = f"initdb failed with the status {status}:\n{output}"
         raise EmbeddedServerError(msg)

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from alkstore_postgres.embedded.account import Account
-from alkstore_postgres.embedded.address import answers
+from alkstore_postgres.embedded.address import why_no_answer
 from alkstore_postgres.embedded.errors import EmbeddedServerError
+from alkstore_postgres.embedded.filelock import FileLock, is_locked
 
 _LOCK = "lock"
 
@@ -27,6 +28,7 @@ class Home:
         log: What the server says.
         guard: Locked by every process of the server, so that a free one means none lives.
         programs: Copies of the server's programs, where it needs them.
+        password_file: The superuser's password, for the server's account alone.
     """
 
     def __init__(self, path: Path, *, temporary: bool) -> None:
@@ -36,7 +38,7 @@ class Home:
         self.log = path / "server.log"
         self.guard = path / "guard"
         self.programs = path / "programs"
-        self._password = path / "password"
+        self.password_file = path / "password"
         self._state = path / "running.json"
 
     @classmethod
@@ -60,7 +62,8 @@ class Home:
         Raises:
             EmbeddedServerError: It holds something else.
         """
-        path = Path(directory).absolute()
+        # Without links: the folders above are looked at, and a link may stand in a closed one.
+        path = Path(directory).resolve()
         missing = [folder for folder in (path, *path.parents) if not folder.exists()]
         path.mkdir(parents=True, exist_ok=True)
         for folder in missing:
@@ -77,56 +80,47 @@ class Home:
     @property
     def password(self) -> str:
         """The password of the superuser: other users of the machine do not know it."""
-        return self._password.read_text(encoding="ascii").strip()
+        return self.password_file.read_text(encoding="ascii").strip()
 
-    def new_password(self) -> Path:
-        """Write a fresh password; return its file."""
-        self._password.unlink(missing_ok=True)
-        self._password.touch(mode=0o600)
-        self._password.write_text(f"{secrets.token_urlsafe(16)}\n", encoding="ascii")
-        return self._password
+    def make_password(self) -> None:
+        """Write a fresh password."""
+        self.password_file.unlink(missing_ok=True)
+        self.password_file.touch(mode=0o600)
+        self.password_file.write_text(f"{secrets.token_urlsafe(16)}\n", encoding="ascii")
 
-    @property
-    def port(self) -> int | None:
-        """Where the server listened when it was last up; ``None`` when it was stopped."""
+    def announce(self, port: int) -> FileLock:
+        """Tell all where the server of this process is, until the lock is closed.
+
+        When this process ends in whatever way, the lock is free: its server, which may live
+        for another moment, is not to be shared.
+        """
+        self.withdraw()  # a fresh file: who announced before may still hold that one
+        lock = FileLock(self._state)
+        self._state.write_text(json.dumps({"port": port}), encoding="ascii")
+        return lock
+
+    def withdraw(self) -> None:
+        """Take back what was announced."""
+        self._state.unlink(missing_ok=True)
+
+    def running_port(self) -> int | None:
+        """Return where the server of a living owner answers; ``None``: nowhere."""
+        if not is_locked(self._state):
+            return None
         try:
             port = json.loads(self._state.read_text(encoding="ascii"))["port"]
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             return None
-        return port if isinstance(port, int) else None
-
-    @port.setter
-    def port(self, port: int | None) -> None:
-        if port is None:
-            self._state.unlink(missing_ok=True)
-        else:
-            self._state.write_text(json.dumps({"port": port}), encoding="ascii")
-
-    @property
-    def running_port(self) -> int | None:
-        """Where the server over this data answers at this moment; ``None``: nowhere."""
-        port = self.port
-        if port is not None and answers(port, self.password, self.data):
-            return port
-        return None
+        if why_no_answer(port, self.password, self.data) is not None:
+            return None
+        # Once more: an owner that is being killed may have held it until now.
+        return int(port) if is_locked(self._state) else None
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
         """Keep all others, in any thread or process, from starting or stopping here."""
-        try:
-            import fcntl  # noqa: PLC0415 - where it is missing the error should say more
-        except ImportError:
-            msg = "the embedded server runs on Linux and macOS only"
-            raise EmbeddedServerError(msg) from None
-
-        with (self.path / _LOCK).open("a") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            try:
-                yield
-            finally:
-                # Said aloud: a child forked meanwhile holds a copy of the file and would
-                # keep the lock for as long as it lives.
-                fcntl.flock(file, fcntl.LOCK_UN)
+        with contextlib.closing(FileLock(self.path / _LOCK)):
+            yield
 
     def remove(self) -> None:
         """Remove a temporary folder with all that is in it."""

@@ -2,9 +2,10 @@
 
 The parent starts it with its order as JSON in the first argument and holds its standard
 input; its output is the server's log. The server is stopped when a line there says how,
-when that input ends, or when the parent is gone, killed or not. When this process itself is
-killed, the kernel stops the server (Linux); elsewhere the server then stays until the
-directory's next start says that it is there.
+when that input ends, or when the parent is gone, killed or not; without a parent it has half
+a second to write all down, then it ends as in a crash. When this process itself is killed,
+the kernel stops the server (Linux); elsewhere the server then stays until the directory's
+next start says that it is there. ``initdb`` runs in the same way, and is just killed.
 
 This process and all of the server's hold one lock, on the guard file: as long as one of them
 lives, no other server starts over the same data, whatever their process numbers are.
@@ -12,6 +13,7 @@ lives, no other server starts over the same data, whatever their process numbers
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -27,6 +29,8 @@ _LOOK_EVERY = 0.25
 _GUARD_LIMIT = 20.0
 _STOP_LIMIT = 20.0
 _QUIT_LIMIT = 5.0
+_ORPHAN_LIMIT = 0.4
+_REMOVE_LIMIT = 5.0
 _PR_SET_PDEATHSIG = 1
 _SIGNALS = {"smart": signal.SIGTERM, "fast": signal.SIGINT, "immediate": signal.SIGQUIT}
 
@@ -36,6 +40,14 @@ def main() -> int:
     order = json.loads(sys.argv[1])
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _do_nothing)
+    try:
+        return _run(order)
+    finally:
+        if order["remove"] is not None and os.getppid() != order["parent"]:
+            _remove(order["remove"])
+
+
+def _run(order: dict[str, Any]) -> int:
     guard = _take_guard(order["guard"], order["parent"])
     if guard is None:
         _say("processes of an earlier server over this directory are still there")
@@ -50,10 +62,10 @@ def main() -> int:
     if server == 0:
         _become_server(order, launcher, guard)
     mode, status = _attend(server, order["parent"], ended)
-    if mode is not None:
-        status = _stop(server, mode)
-    if order["remove"] is not None and os.getppid() != order["parent"]:
-        shutil.rmtree(order["remove"], ignore_errors=True)
+    if mode is not None and order["expendable"]:
+        status = _kill_all(server)
+    elif mode is not None:
+        status = _stop(server, mode, order["parent"])
     return status
 
 
@@ -116,7 +128,8 @@ def _death_pact() -> Callable[[], object]:
     import ctypes  # noqa: PLC0415 - only where it is of use
 
     prctl = ctypes.CDLL(None, use_errno=True).prctl
-    return lambda: prctl(_PR_SET_PDEATHSIG, signal.SIGINT, 0, 0, 0)
+    # Nobody is left to see to it that a slower way comes to its end.
+    return lambda: prctl(_PR_SET_PDEATHSIG, signal.SIGQUIT, 0, 0, 0)
 
 
 def _attend(server: int, parent: int, ended: int) -> tuple[str | None, int]:
@@ -128,7 +141,10 @@ def _attend(server: int, parent: int, ended: int) -> tuple[str | None, int]:
             return None, os.waitstatus_to_exitcode(status)
         if os.getppid() != parent:
             return "fast", 0
-        if 0 in select.select([0, ended], [], [], _LOOK_EVERY)[0]:
+        ready = select.select([0, ended], [], [], _LOOK_EVERY)[0]
+        if ended in ready:
+            os.read(ended, 1000)  # any signal writes there; a full pipe would never rest
+        if 0 in ready:
             piece = os.read(0, 100)
             if not piece:
                 return "fast", 0
@@ -137,26 +153,47 @@ def _attend(server: int, parent: int, ended: int) -> tuple[str | None, int]:
                 return text.decode().strip(), 0
 
 
-def _stop(server: int, mode: str) -> int:
+def _stop(server: int, mode: str, parent: int) -> int:
     """Stop the server, ever more firmly; return its exit status."""
-    status = _signal(server, _SIGNALS.get(mode, signal.SIGINT), _STOP_LIMIT)
+    status = _signal(server, _SIGNALS.get(mode, signal.SIGINT), _STOP_LIMIT, parent)
     if status is None:
-        status = _signal(server, signal.SIGQUIT, _QUIT_LIMIT)
+        status = _signal(server, signal.SIGQUIT, _QUIT_LIMIT, parent)
     if status is None:
         os.kill(server, signal.SIGKILL)  # its children notice that it is gone
         status = os.waitpid(server, 0)[1]
     return os.waitstatus_to_exitcode(status)
 
 
-def _signal(server: int, number: signal.Signals, limit: float) -> int | None:
+def _signal(server: int, number: signal.Signals, limit: float, parent: int) -> int | None:
+    """Return the server's status when it ends within *limit* seconds, fewer without a parent."""
     os.kill(server, number)
     deadline = time.monotonic() + limit
+    orphaned = False
     while time.monotonic() < deadline:
         done, status = os.waitpid(server, os.WNOHANG)
         if done:
             return status
+        if not orphaned and os.getppid() != parent:
+            orphaned = True
+            deadline = min(deadline, time.monotonic() + _ORPHAN_LIMIT)
         time.sleep(0.005)
     return None
+
+
+def _kill_all(leader: int) -> int:
+    """Kill a program and its children, which are in the group of its session."""
+    with contextlib.suppress(ProcessLookupError):  # it has just been forked
+        os.killpg(leader, signal.SIGKILL)
+    os.kill(leader, signal.SIGKILL)
+    return os.waitstatus_to_exitcode(os.waitpid(leader, 0)[1])
+
+
+def _remove(folder: str) -> None:
+    # What was killed may still write its last.
+    deadline = time.monotonic() + _REMOVE_LIMIT
+    while os.path.exists(folder) and time.monotonic() < deadline:  # noqa: PTH110 - light start
+        shutil.rmtree(folder, ignore_errors=True)
+        time.sleep(0.01)
 
 
 if __name__ == "__main__":

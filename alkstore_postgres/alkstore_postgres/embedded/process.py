@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import os
 import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
 from alkstore_postgres.embedded.account import Account
-from alkstore_postgres.embedded.address import HOST, answers, free_port
-from alkstore_postgres.embedded.cluster import messages_in_english
+from alkstore_postgres.embedded.address import HOST, free_port, why_no_answer
 from alkstore_postgres.embedded.errors import EmbeddedServerError
+from alkstore_postgres.embedded.filelock import FileLock
 from alkstore_postgres.embedded.home import Home
+from alkstore_postgres.embedded.launching import launch
 from alkstore_postgres.embedded.pidfile import clear_stale_pid_file
 
 # Seconds until a server that says nothing is given up; recovery after a crash takes a while.
 _START_LIMIT = 60.0
+# Seconds for a server that says it is ready, when something keeps this process from it.
+_ANSWER_LIMIT = 10.0
+_READY = "ready to accept connections"
 _PORT_TRIES = 10
 # Seconds for a port that must be the same as before, while a client of somebody has it.
 _SAME_PORT_LIMIT = 10.0
@@ -44,6 +45,7 @@ class ServerProcess:
         self._binaries = binaries
         self._settings = dict(settings)
         self._launcher: subprocess.Popen[bytes] | None = None
+        self._announced: FileLock | None = None
 
     @property
     def running(self) -> bool:
@@ -51,7 +53,9 @@ class ServerProcess:
         return self._launcher is not None and self._launcher.poll() is None
 
     def start(self, port: int | None = None) -> int:
-        """Start the server and wait until it answers; return its port.
+        """Start the server, wait until it answers, and announce it; return its port.
+
+        Whoever calls is alone with the home.
 
         Args:
             port: Where to listen; ``None``: a port that is free.
@@ -66,7 +70,9 @@ class ServerProcess:
             chosen = free_port() if port is None else port
             offset = self._home.log.stat().st_size if self._home.log.exists() else 0
             self._launch(chosen)
-            if self._came_up(chosen):
+            trouble = self._why_not_up(chosen, offset)
+            if trouble is None:
+                self._announced = self._home.announce(chosen)
                 return chosen
             said = self._said_since(offset)
             if "could not bind" in said:
@@ -82,25 +88,33 @@ class ServerProcess:
                 and clear_stale_pid_file(self._home.data)
             ):
                 continue
-            msg = f"the PostgreSQL server did not start; the end of its log:\n{_tail(said)}"
+            msg = f"{trouble}; the end of its log:\n{_tail(said)}"
             raise EmbeddedServerError(msg)
 
     def stop(self, mode: str) -> None:
         """Stop the server, if it runs, and wait until it is gone.
 
+        When the wait is interrupted it can be taken up again by another call.
+
         Args:
             mode: ``"fast"`` (connections are ended), ``"immediate"`` (as a crash), or
                 ``"smart"`` (it waits for the clients, 20 seconds at most).
         """
-        launcher, self._launcher = self._launcher, None
+        launcher = self._launcher
         if launcher is None or launcher.stdin is None:
             return
+        if self.running:
+            self._home.withdraw()
         with contextlib.suppress(OSError):  # it ended by itself
             launcher.stdin.write(f"{mode}\n".encode())
             launcher.stdin.flush()
         launcher.wait()
         with contextlib.suppress(OSError):
             launcher.stdin.close()
+        self._launcher = None
+        announced, self._announced = self._announced, None
+        if announced is not None:
+            announced.close()
 
     def forget(self) -> None:
         """Leave the server to the parent of a fork, whose child of it this is not."""
@@ -120,43 +134,27 @@ class ServerProcess:
         command = [str(self._binaries / "postgres"), "-D", str(self._home.data)]
         for name, value in options.items():
             command += ["-c", f"{name}={value}"]
-        order = {
-            "parent": os.getpid(),
-            "command": command,
-            "guard": str(self._home.guard),
-            "uid": self._account.uid,
-            "gid": self._account.gid,
-            "remove": str(self._home.path) if self._home.temporary else None,
-        }
         with self._home.log.open("ab") as log:
             self._home.log.chmod(0o600)
-            self._launcher = subprocess.Popen(  # noqa: S603 - our own arguments
-                [
-                    sys.executable,
-                    "-I",
-                    "-S",
-                    str(Path(__file__).with_name("launcher.py")),
-                    json.dumps(order),
-                ],
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                cwd="/",
-                env=messages_in_english(),
-                start_new_session=True,
-            )
+            self._launcher = launch(self._home, self._account, command, output=log)
 
-    def _came_up(self, port: int) -> bool:
+    def _why_not_up(self, port: int, offset: int) -> str | None:
+        """Wait until it answers; when it does not, stop it and say why not."""
         deadline = time.monotonic() + _START_LIMIT
+        ready = False
         while self.running:
-            if answers(port, self._home.password, self._home.data, patience=2):
-                return True
+            reason = why_no_answer(port, self._home.password, self._home.data, patience=2)
+            if reason is None:
+                return None
+            if not ready and _READY in self._said_since(offset):
+                ready = True
+                deadline = min(deadline, time.monotonic() + _ANSWER_LIMIT)
             if time.monotonic() > deadline:
                 self.stop("immediate")
-                return False
+                return f"the PostgreSQL server does not answer: {reason}"
             time.sleep(0.01)
         self.stop("fast")  # it is gone: only the pipe is closed
-        return False
+        return "the PostgreSQL server did not start"
 
     def _said_since(self, offset: int) -> str:
         with self._home.log.open("rb") as log:

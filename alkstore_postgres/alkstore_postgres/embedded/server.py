@@ -5,12 +5,10 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
-import re
 import threading
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 import psycopg
 from psycopg import sql
@@ -18,15 +16,12 @@ from psycopg import sql
 from alkstore._typing import Self
 from alkstore_postgres.embedded.account import choose_account
 from alkstore_postgres.embedded.address import url_of
+from alkstore_postgres.embedded.arguments import check_mode, check_path, checked_settings
 from alkstore_postgres.embedded.binaries import find_binaries, reachable_binaries
 from alkstore_postgres.embedded.cluster import initialize
 from alkstore_postgres.embedded.errors import EmbeddedServerError
 from alkstore_postgres.embedded.home import Home
 from alkstore_postgres.embedded.process import ServerProcess
-
-_SETTING = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
-_OUR_SETTINGS = ("port", "data_directory")
-_STOP_MODES = ("smart", "fast", "immediate")
 
 
 class EmbeddedServer:
@@ -88,7 +83,7 @@ class EmbeddedServer:
             EmbeddedServerError: It belongs to another or was stopped, or *mode* is none of
                 these.
         """
-        _check_mode(mode)
+        check_mode(mode)
         process = self._own()
         with self._lock, self._home.alone():
             process.stop(mode)
@@ -102,21 +97,15 @@ class EmbeddedServer:
         """
         process = self._own()
         with self._lock, self._home.alone():
-            if process.running:
-                return
-            if self._home.running_port is not None:
-                msg = "another has started the server over this directory meanwhile"
-                raise EmbeddedServerError(msg)
-            process.start(self.port)
-            self._home.port = self.port
+            self._bring_up(process)
 
     def restart(self, mode: str = "fast") -> None:
         """Take the server down as `halt` does and bring it up again, at the same port."""
-        _check_mode(mode)
+        check_mode(mode)
         process = self._own()
         with self._lock, self._home.alone():
             process.stop(mode)
-            process.start(self.port)
+            self._bring_up(process)
 
     def stop(self) -> None:
         """Stop the server, or let go of a shared one. May be repeated."""
@@ -133,12 +122,18 @@ class EmbeddedServer:
             atexit.unregister(self.stop)
             try:
                 with contextlib.suppress(OSError), self._home.alone():
-                    if process.running:
-                        self._home.port = None
                     process.stop("fast")
             finally:
-                process.stop("fast")  # also when the folder was taken away
+                process.stop("fast")  # when the folder was taken away, or at a second Ctrl-C
                 self._home.remove()
+
+    def _bring_up(self, process: ServerProcess) -> None:
+        if process.running:
+            return
+        if self._home.running_port() is not None:
+            msg = "another has started the server over this directory meanwhile"
+            raise EmbeddedServerError(msg)
+        process.start(self.port)
 
     def _own(self) -> ServerProcess:
         if self._pid != os.getpid() or self.shared:
@@ -192,7 +187,12 @@ def server(
         EmbeddedServerError: The extra is missing, a setting is impossible, or the server
             could not be made or started; the message tells what it said.
     """
-    chosen = _checked(settings)
+    if os.name != "posix":
+        msg = "the embedded server runs on Linux and macOS only"
+        raise EmbeddedServerError(msg)
+    chosen = checked_settings(settings)
+    check_path(directory, "directory")
+    check_path(bin_directory, "bin_directory")
     binaries = find_binaries(bin_directory)
     try:
         return _start(directory, binaries, chosen)
@@ -208,7 +208,7 @@ def _start(
     process: ServerProcess | None = None
     try:
         with home.alone():
-            port = home.running_port
+            port = home.running_port()
             if port is not None:
                 return EmbeddedServer(home, port, None)
             account = choose_account(home.data)
@@ -216,28 +216,9 @@ def _start(
             programs = reachable_binaries(binaries, account, home.programs)
             initialize(home, programs, account)
             process = ServerProcess(home, account, programs, settings)
-            port = home.port = process.start()
-            return EmbeddedServer(home, port, process)
+            return EmbeddedServer(home, process.start(), process)
     except BaseException:
         if process is not None:
             process.stop("fast")
         home.remove()
         raise
-
-
-def _check_mode(mode: str) -> None:
-    if mode not in _STOP_MODES:
-        msg = f"mode must be one of {', '.join(_STOP_MODES)}, not {mode!a}"
-        raise EmbeddedServerError(msg)
-
-
-def _checked(settings: Mapping[Any, Any] | None) -> dict[str, str]:
-    chosen = {} if settings is None else dict(settings)
-    for name, value in chosen.items():
-        if not isinstance(name, str) or not _SETTING.fullmatch(name) or not isinstance(value, str):
-            msg = f"settings maps names to str values, {name!a} is not of that kind"
-            raise EmbeddedServerError(msg)
-        if name.lower() in _OUR_SETTINGS:
-            msg = f"the setting {name!a} is chosen by the embedded server"
-            raise EmbeddedServerError(msg)
-    return chosen
