@@ -14,13 +14,13 @@ from alkstore.errors import (
     StoreClosed,
 )
 from alkstore.names import SCHEDULER_LOCK
-from alkstore.runners.pause import pause
 from alkstore.stop_token import Parker, StopToken
 from alkstore_postgres.database.database import Database
 from alkstore_postgres.database.session import Session
 from alkstore_postgres.database.statements import Statements
 from alkstore_postgres.lock.leases import Lease, Leases
 from alkstore_postgres.scheduler.attendant import Attendant
+from alkstore_postgres.scheduler.failures import Failures
 from alkstore_postgres.scheduler.instants import MICROS_PER_SECOND
 from alkstore_postgres.scheduler.outlook import Outlook
 from alkstore_postgres.scheduler.pacing import Pacing
@@ -75,11 +75,10 @@ class Term:
         self._on_good_turn = on_good_turn
         self._outlook_sql = Statements(__package__, "outlook.sql", database.schema)["outlook"]
         self._pacing = Pacing()
-        self._failures = 0
+        self._failures = Failures(ttl)
         self._stuck = 0
         self._fired = False
         self._renewed_at = 0.0
-        self._ticks_fail_since: float | None = None
         self._naps = Parker()
         self._bell = Parker()
 
@@ -112,10 +111,10 @@ class Term:
                 with self._attendant.call():
                     answer = self._leases.acquire(SCHEDULER_LOCK, self._owner, self._ttl)
             except DatabaseError as error:
-                self._note(error, "the scheduler's lease could not be asked for")
+                self._nap(self._failures.note(error, "the scheduler's lease could not be had"))
                 continue
             if isinstance(answer, Lease):
-                self._failures = 0
+                self._failures.over()
                 logger.info("leading: lease %d is held by %s", answer.token, self._owner)
                 return answer
             raise LeadershipLost("another scheduler leads", retry_after=answer)
@@ -131,9 +130,12 @@ class Term:
                         self._sleep(lease, outlook)
                 except (LeadershipLost, StoreClosed, SchemaError):
                     raise
-                except Exception as error:  # noqa: BLE001 - the loop outlives whatever it meets
-                    self._note(error, "a turn of the scheduler failed")
-                    self._step_down_when_useless()
+                except Exception as error:  # whatever it meets, the loop outlives it
+                    self._nap(self._failures.note(error, "a turn of the scheduler failed"))
+                    if self._failures.useless:
+                        raise LeadershipLost(
+                            "stepped down: ticks keep failing", retry_after=self._ttl
+                        ) from error
         finally:
             self._release(lease)
 
@@ -157,9 +159,9 @@ class Term:
         except LeaseNotProven:
             return None  # the renewal at the top of the next turn tells whose it is
         except Exception:
-            self._ticks_fail_since = self._ticks_fail_since or time.monotonic()
+            self._failures.tick_failed()
             raise
-        self._ticks_fail_since = None
+        self._failures.tick_worked()
         self._fired = progress
         if progress:
             self._pacing.give_back()
@@ -238,8 +240,7 @@ class Term:
                     Session(connection), lease, self._ttl, self._outlook_sql
                 )
         except BaseException:
-            # The database is away: that is no reason to step down.
-            self._ticks_fail_since = None
+            self._failures.renewal_failed()
             raise
         if not renewed:
             return None
@@ -255,31 +256,7 @@ class Term:
     def _good_turn(self) -> None:
         if self._on_good_turn is not None:
             self._on_good_turn()
-        if self._failures:
-            logger.info("the scheduler goes on after %d failures", self._failures)
-            self._failures = 0
-
-    def _note(self, error: Exception, what: str) -> None:
-        """Log a failure, more and more rarely, and rest."""
-        self._failures += 1
-        if self._failures & (self._failures - 1) == 0:
-            expected = isinstance(error, DatabaseError)
-            logger.warning(
-                "%s (%d in a row), trying again: %s: %s",
-                what,
-                self._failures,
-                type(error).__name__,
-                error,
-                exc_info=None if expected else error,
-            )
-        self._nap(pause(self._failures))
-
-    def _step_down_when_useless(self) -> None:
-        """Let another process try when the lease is held but no tick succeeds."""
-        since = self._ticks_fail_since
-        if since is None or time.monotonic() - since < 2 * self._ttl:
-            return
-        raise LeadershipLost("stepped down: ticks keep failing", retry_after=self._ttl)
+        self._failures.over()
 
     def _nap(self, seconds: float) -> None:
         """Sleep; only the stop ends it early."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -23,6 +23,7 @@ from alkstore_postgres.scheduler.instants import MICROS_PER_SECOND, is_sound, to
 from alkstore_postgres.scheduler.outlook import Outlook
 from alkstore_postgres.scheduler.plan import Firing, Plan, plan
 from alkstore_postgres.scheduler.row import Row, fault
+from alkstore_postgres.scheduler.slices import Mode, Slice, tell
 
 logger = logging.getLogger("alkstore.scheduler")
 
@@ -36,39 +37,12 @@ _FEWEST_ROWS, _MOST_ROWS = 8, 4_000
 _TARGET = 0.06
 """How long a slice should take, in seconds: the stop and the renewal wait for its end."""
 
-_LOGGED = 20
 _ROW_ERRORS = frozenset({"22", "23", "P0"})
 """Classes of errors that are about the values of a row: data, constraints, raised by a trigger."""
 
 
 class LeaseNotProven(AlkstoreError):
     """The lease was not held when the tick's transaction began; nothing was fired."""
-
-
-@dataclass(frozen=True, slots=True)
-class Slice:
-    """What one slice, or a whole tick, did.
-
-    Attributes:
-        fired: How many jobs it stored.
-        skipped: How many boundaries it passed over.
-        quarantined: How many schedules it set aside.
-        left: Whether more is due than the slice took.
-        since: Where the next slice goes on, for a tick of several.
-        outlook: What comes next; only the last slice of a tick asks.
-    """
-
-    fired: int
-    skipped: int
-    quarantined: int
-    left: bool
-    since: datetime | None
-    outlook: Outlook | None
-
-    @property
-    def progress(self) -> bool:
-        """Whether anything changed."""
-        return bool(self.fired or self.quarantined)
 
 
 class Ticker:
@@ -145,9 +119,7 @@ class Ticker:
         while True:
             began = time.monotonic()
             try:
-                done, made = self._attempt(
-                    _Mode(since, damaged, wakes, careful), lease, watch, wait
-                )
+                done, made = self._attempt(Mode(since, damaged, wakes, careful), lease, watch, wait)
             except DatabaseError as error:
                 if error.retryable or error.sqlstate is None:
                     self._rows = max(self._rows // 2, _FEWEST_ROWS)
@@ -162,7 +134,7 @@ class Ticker:
                     raise
             else:
                 self._adapt(done, time.monotonic() - began)
-                _tell(made)
+                tell(made)
                 return done
 
     def _adapt(self, done: Slice, seconds: float) -> None:
@@ -175,7 +147,7 @@ class Ticker:
 
     def _attempt(
         self,
-        mode: _Mode,
+        mode: Mode,
         lease: Lease | None,
         watch: Callable[[psycopg.Connection[Any]], None] | None,
         wait: Callable[[int], None] | None,
@@ -207,7 +179,7 @@ class Ticker:
             )
         return done, made
 
-    def _read(self, session: Session, mode: _Mode) -> tuple[Plan, datetime | None]:
+    def _read(self, session: Session, mode: Mode) -> tuple[Plan, datetime | None]:
         """Lock and judge the rows of a slice; return where the next one goes on."""
         params = {"rows": self._rows, "since": mode.since or "-infinity"}
         due = session.fetch_all(self._sql["due"], params)
@@ -283,30 +255,3 @@ class Ticker:
             row = session.fetch_one(self._outlook)
         assert row is not None  # noqa: S101 - the statement returns one row
         return Outlook.read(row[:4], asked_at)
-
-
-@dataclass(frozen=True, slots=True)
-class _Mode:
-    """How one attempt at a slice goes about it."""
-
-    since: datetime | None
-    damaged: bool
-    wakes: bool
-    careful: bool
-
-
-def _tell(made: Plan) -> None:
-    """Log what was set aside or passed over, once it is committed."""
-    for name, reason in list(made.faults.items())[:_LOGGED]:
-        logger.error("schedule %a is quarantined until it is registered again: %s", name, reason)
-    skipping = [firing for firing in made.firings if firing.passed_over]
-    for firing in skipping[:_LOGGED]:
-        logger.warning(
-            "schedule %a skipped %d boundaries (%d fired)",
-            firing.name,
-            firing.passed_over,
-            len(firing.fires),
-        )
-    unsaid = max(len(made.faults) - _LOGGED, 0) + max(len(skipping) - _LOGGED, 0)
-    if unsaid:
-        logger.warning("%d further schedules were quarantined or skipped boundaries", unsaid)

@@ -18,7 +18,7 @@ from alkstore.names import SCHEDULER_LOCK
 from alkstore_postgres.database.cursor import EngineCursor
 from alkstore_postgres.database.database import Database
 from alkstore_postgres.lock.leases import Lease, Leases
-from alkstore_postgres.scheduler import attendant, outlook, term, tick
+from alkstore_postgres.scheduler import attendant, failures, outlook, term, tick
 from alkstore_postgres.scheduler.tick import Ticker
 from alkstore_postgres.store import PostgresStore
 from tests.support.leading import Leading, owner_of
@@ -356,7 +356,7 @@ def test_no_clock_makes_the_loop_spin_or_fire_wrongly(
 ) -> None:
     """Field case B41: the process's clocks are wrong, the store clock decides."""
     clocks = {"standing": standing, "racing": racing(iter(range(10**9))), "jumping": jumping()}
-    for module in (outlook, term, tick):
+    for module in (failures, outlook, term, tick):
         monkeypatch.setattr(module, "time", Clock(clocks[kind]))
     store.schedule("s", "@every 1s", "s", 1)
     store.schedule("far", "@every 1h", "s", 1)
@@ -469,7 +469,7 @@ def test_every_error_at_every_statement_of_a_turn_is_survived(
         run(cursor, *args, **options)
 
     monkeypatch.setattr(EngineCursor, "run", running)
-    monkeypatch.setattr(term, "pause", lambda _failures: 0.01)
+    monkeypatch.setattr(failures, "pause", lambda _failures: 0.01)
     with Leading(store) as leading:
         for number in range(1, 7):
             for error in errors:

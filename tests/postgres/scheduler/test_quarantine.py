@@ -259,7 +259,7 @@ def test_the_health_call_of_a_leader_tells_of_late_and_quarantined_schedules(
     """Field case B123: a healthy-looking thread is not enough."""
     table.set("bad", "spec", "'banana'")
     runner = pair.start_scheduler()
-    wait_until(lambda: table.jobs() == 1)
+    wait_until(lambda: table.jobs() == 1 and runner.state == "leading")
     assert pair.start_scheduler() is runner
     health = runner.health()
     assert health.healthy

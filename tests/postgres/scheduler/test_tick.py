@@ -15,6 +15,7 @@ from alkstore.names import SCHEDULER_LOCK
 from alkstore_postgres.database.cursor import EngineCursor
 from alkstore_postgres.database.statements import Statements
 from alkstore_postgres.lock.leases import Lease
+from alkstore_postgres.scheduler import slices
 from alkstore_postgres.scheduler import tick as tick_module
 from alkstore_postgres.scheduler.arrays import array, quoted
 from alkstore_postgres.scheduler.tick import FIRST_ROWS, LeaseNotProven, Ticker
@@ -158,21 +159,21 @@ def many(table: ScheduleTable, count: int, seconds: float = 1.0) -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "slices"), [(1, 1), (FIRST_ROWS - 1, 1), (10_000, 10_000 // FIRST_ROWS + 1)]
+    ("count", "most"), [(1, 1), (FIRST_ROWS - 1, 1), (10_000, 10_000 // FIRST_ROWS + 1)]
 )
 def test_any_number_of_due_schedules_is_a_few_statements_a_slice(
     table: ScheduleTable,
     ticker: Ticker,
     monkeypatch: pytest.MonkeyPatch,
     count: int,
-    slices: int,
+    most: int,
 ) -> None:
     """Field case B35: every one once, in a bounded number of slices."""
     many(table, count)
     statements = Counter(monkeypatch)
     monkeypatch.setattr(Ticker, "_adapt", lambda *_: None)  # as on a server of middling speed
     assert ticker.tick(None).fired == count
-    assert statements.count <= 7 * slices
+    assert statements.count <= 7 * most
     ledger = table.ledger()
     assert len(ledger) == count
     assert set(ledger.values()) == {1}
@@ -474,7 +475,7 @@ def test_a_large_tick_logs_a_bounded_number_of_lines(
     table.run("UPDATE {schedules} SET spec = 'banana'")
     with caplog.at_level(logging.WARNING, "alkstore"):
         assert ticker.tick(None).quarantined == 400
-    assert len(caplog.records) == tick_module._LOGGED + 1
+    assert len(caplog.records) == slices._LOGGED + 1
     assert "380 further" in caplog.text
 
 

@@ -1,0 +1,75 @@
+"""A slice of a tick: how an attempt at it goes about it, what it did, what is told of it."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from datetime import datetime
+
+from alkstore_postgres.scheduler.outlook import Outlook
+from alkstore_postgres.scheduler.plan import Plan
+
+logger = logging.getLogger("alkstore.scheduler")
+
+_LOGGED = 20
+"""How many lines of a kind one slice logs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """What one slice, or a whole tick, did.
+
+    Attributes:
+        fired: How many jobs it stored.
+        skipped: How many boundaries it passed over.
+        quarantined: How many schedules it set aside.
+        left: Whether more is due than the slice took.
+        since: Where the next slice goes on, for a tick of several.
+        outlook: What comes next; only the last slice of a tick asks.
+    """
+
+    fired: int
+    skipped: int
+    quarantined: int
+    left: bool
+    since: datetime | None
+    outlook: Outlook | None
+
+    @property
+    def progress(self) -> bool:
+        """Whether anything changed."""
+        return bool(self.fired or self.quarantined)
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """How one attempt at a slice goes about it.
+
+    Attributes:
+        since: Where the slice before this one of the same tick ended.
+        damaged: Look for schedules whose time is damaged as well.
+        wakes: Send wakes; a wake that fails never fails a tick.
+        careful: Store the jobs under savepoints, to find the row that cannot be stored.
+    """
+
+    since: datetime | None
+    damaged: bool
+    wakes: bool
+    careful: bool
+
+
+def tell(made: Plan) -> None:
+    """Log what was set aside or passed over, once it is committed."""
+    for name, reason in list(made.faults.items())[:_LOGGED]:
+        logger.error("schedule %a is quarantined until it is registered again: %s", name, reason)
+    skipping = [firing for firing in made.firings if firing.passed_over]
+    for firing in skipping[:_LOGGED]:
+        logger.warning(
+            "schedule %a skipped %d boundaries (%d fired)",
+            firing.name,
+            firing.passed_over,
+            len(firing.fires),
+        )
+    unsaid = max(len(made.faults) - _LOGGED, 0) + max(len(skipping) - _LOGGED, 0)
+    if unsaid:
+        logger.warning("%d further schedules were quarantined or skipped boundaries", unsaid)
