@@ -317,6 +317,10 @@ _open_stores: weakref.WeakSet[PostgresStore] = weakref.WeakSet()
 
 def _register(store: PostgresStore) -> None:
     _open_stores.add(store)
+    # Exit functions run last in, first out: a pool that the application closes at exit, and
+    # said so before it lent it, is still open when the store gives its claims back.
+    atexit.unregister(_close_all)
+    atexit.register(_close_all)
 
 
 def _close_all() -> None:
@@ -332,6 +336,5 @@ def _after_fork() -> None:
         store.after_fork()
 
 
-atexit.register(_close_all)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)

@@ -258,6 +258,7 @@ def end(
         else:
             pool = ConnectionPool({conninfo!r}, min_size=1, open=True, name="lent")
             pool.wait()
+            atexit.register(pool.close)  # psycopg's own advice since Python 3.13
             store = alkstore_postgres.PostgresStore(pool, {schema!r})
         store.queue("q").enqueue(1)
         listener = store.listen("channel")

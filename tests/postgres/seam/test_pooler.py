@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import psycopg
@@ -13,6 +14,7 @@ import alkstore_postgres
 from alkstore import StopToken
 from alkstore_postgres import PostgresStore
 from tests.support.carriers import MAKERS
+from tests.support.catalogue import catalogue
 from tests.support.pooler import pooler
 
 
@@ -90,3 +92,11 @@ def test_nothing_is_left_in_the_sessions_of_the_pooler(
         behind.queue("mail").claim("w")
         seen = {other.execute(query).fetchone() for _ in range(20)}
     assert {row[1:] for row in seen if row} == {('"$user", public', "on", "0", 0)}
+
+
+def test_many_migrate_once_behind_a_pooler(pooled: str, conninfo: str, schema: str) -> None:
+    """Field case B98."""
+    with ThreadPoolExecutor(8) as several:
+        outcomes = list(several.map(alkstore_postgres.migrate, [pooled] * 8, [schema] * 8))
+    assert sorted(map(bool, outcomes)) == [False] * 7 + [True]
+    assert catalogue(conninfo, schema)
