@@ -13,6 +13,7 @@ from alkstore_postgres.database.operators import qualify
 
 _NAME = re.compile(r"^-- name: (?P<name>\w+)$", re.MULTILINE)
 _COMMENT = re.compile(r"^\s*--.*\n?", re.MULTILINE)
+_QUOTED_OR_SPACE = re.compile(r"""('(?:[^']|'')*'|"(?:[^"]|"")*")|\s+""")
 
 
 class Statements:
@@ -85,6 +86,11 @@ def _blocks(package: str, file: str) -> dict[str, str]:
     text = (files(package) / file).read_text(encoding="utf-8")
     parts = _NAME.split(text)
     return {
-        name: qualify(_COMMENT.sub("", body).strip().rstrip(";"))
+        name: _on_one_line(qualify(_COMMENT.sub("", body).strip().rstrip(";")))
         for name, body in zip(parts[1::2], parts[2::2], strict=True)
     }
+
+
+def _on_one_line(statement: str) -> str:
+    """Take the indentation out: psycopg parses what is longer than 4,096 bytes each time."""
+    return _QUOTED_OR_SPACE.sub(lambda match: match[1] or " ", statement)

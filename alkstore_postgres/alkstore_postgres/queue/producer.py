@@ -9,6 +9,7 @@ from typing import Any
 from alkstore.codec import Codec, encode_payload
 from alkstore.errors import DatabaseError
 from alkstore.options import Enqueue
+from alkstore_postgres.database.cursor import ByteaArray
 from alkstore_postgres.database.database import Database
 from alkstore_postgres.database.errors import NOTIFY_QUEUE_FULL
 from alkstore_postgres.database.seam import Joined
@@ -93,7 +94,8 @@ class Producer:
         return job_id
 
     def wake(self, queue: str) -> None:
-        """Tell that jobs of *queue* became claimable, merged in time."""
+        """Tell that dead letters of *queue* became claimable, the wake merged in time."""
+        self._places.forget(queue)
         self._wakes.merged(queue)
 
     def _stored(self, queue: str, options: Enqueue) -> None:
@@ -114,7 +116,7 @@ class Producer:
         }
 
 
-def _chunks(items: Iterable[bytes], size: int) -> Iterable[list[bytes]]:
+def _chunks(items: Iterable[bytes], size: int) -> Iterable[ByteaArray]:
     rest = iter(items)
-    while chunk := list(islice(rest, size)):
+    while chunk := ByteaArray(islice(rest, size)):
         yield chunk

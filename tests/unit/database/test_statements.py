@@ -1,0 +1,40 @@
+"""What the loader makes of statements: they stay cheap for the driver."""
+
+from __future__ import annotations
+
+from importlib import resources
+
+import pytest
+
+from alkstore_postgres.database.statements import Statements
+
+_PARSED_ONCE = 4096
+"""psycopg parses a longer statement anew each time it is run."""
+
+_FILES = sorted(
+    (package, file.name)
+    for package in ("lock", "outbox", "queue", "scheduler", "wakes")
+    for file in (resources.files("alkstore_postgres") / package).iterdir()
+    if file.name.endswith(".sql")
+)
+
+
+@pytest.mark.parametrize(("package", "file"), _FILES)
+def test_every_statement_is_short_enough_to_be_parsed_once(package: str, file: str) -> None:
+    statements = Statements(f"alkstore_postgres.{package}", file, "alkstore")
+    for name in statements:
+        assert len(statements.variant(name, 1000)) <= _PARSED_ONCE, name
+
+
+@pytest.mark.parametrize(("package", "file"), _FILES)
+def test_every_statement_goes_out_on_one_line(package: str, file: str) -> None:
+    statements = Statements(f"alkstore_postgres.{package}", file, "alkstore")
+    for name in statements:
+        assert b"\n" not in statements[name]
+        assert b"  " not in statements[name]
+
+
+def test_what_is_quoted_keeps_its_spaces() -> None:
+    statements = Statements("alkstore_postgres.queue", "claim.sql", "two  spaces")
+    assert b'"two  spaces".jobs' in statements["claim"]
+    assert b"'max attempts exceeded'" in statements["sweep"]
