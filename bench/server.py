@@ -13,8 +13,6 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
-from alkstore_postgres import embedded
-
 SETTINGS = {
     "max_connections": "200",
     "shared_buffers": "512MB",
@@ -134,5 +132,7 @@ def running(url: str | None, binaries: str | None) -> Iterator[Server]:
         finally:
             server.clean()
         return
+    from alkstore_postgres import embedded  # noqa: PLC0415 - a given server needs none of it
+
     with embedded.server(bin_directory=binaries, settings=SETTINGS) as own:
         yield Server(own.url)

@@ -39,7 +39,7 @@ def run(bench: Bench) -> None:
     in a queue with just 1,000 ready jobs, and with a backlog beside them of ready jobs, of
     jobs delayed at a higher priority, or of dead letters. The claim is rolled back.
     """  # noqa: D205 - shown in the report as it is
-    count = bench.pick(100_000, 1_000_000)
+    count = bench.pick(50_000, 1_000_000)
     for name, statement, extra in (
         ("nothing beside", "", {}),
         (f"{count:,} ready", _ROWS, {"priority": 0, "delay": -1}),

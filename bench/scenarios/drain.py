@@ -22,7 +22,7 @@ def run(bench: Bench) -> None:
     clock runs from the start of the worker to the last commit, for peers from the first
     handler to the last, which leaves their start-up out.
     """  # noqa: D205 - shown in the report as it is
-    few = bench.pick(1_000, 5_000)
+    few = bench.pick(400, 5_000)
     worker = [
         ours(),
         ours("alkstore, 4 handler threads", concurrency=4),

@@ -26,7 +26,7 @@ def run(bench: Bench) -> None:
         for case in list(cases):
             try:
                 for gap, name in _NAMES.items():
-                    _add(bench, case, name, _delays(bench, case, bench.pick(40, 120), gap))
+                    _add(bench, case, name, _delays(bench, case, bench.pick(25, 120), gap))
             except ContestantFailed as error:
                 bench.fail("pickup", case.name, error)
                 cases.remove(case)

@@ -10,7 +10,7 @@ from bench.children import ContestantFailed
 from bench.figures import Metric
 from bench.registry import scenario
 
-_CHUNK = 50_000
+_CHUNK = 20_000
 
 
 @scenario("snapshot", "Drain under a held snapshot")
@@ -20,8 +20,8 @@ def run(bench: Bench) -> None:
     and the last as a share of the first. Raw is the plain ``SKIP LOCKED`` query in batches of
     100. Without a snapshot as a control.
     """  # noqa: D205 - shown in the report as it is
-    step = bench.pick(20_000, 40_000)
-    total = bench.pick(100_000, 400_000)
+    step = bench.pick(10_000, 40_000)
+    total = bench.pick(60_000, 400_000)
     for case, held in (
         (ours("alkstore, worker"), True),
         (ours("alkstore, claims of 100 by hand", loop=True, batch=100), True),
