@@ -269,9 +269,10 @@ class TestIsDead:
     """A look without a round trip."""
 
     @pytest.fixture(params=["plain", "TLS"])
-    def url(self, request: pytest.FixtureRequest) -> str:
-        name = "conninfo" if request.param == "plain" else "encrypted"
-        url: str = request.getfixturevalue(name)
+    def url(self, request: pytest.FixtureRequest, conninfo: str) -> str:
+        if request.param == "plain":
+            return conninfo
+        url: str = request.getfixturevalue("encrypted")
         return url
 
     def test_an_idle_connection_is_not(self, url: str) -> None:
