@@ -29,7 +29,12 @@ class Contestant(ABC):
     Args:
         url: The database.
         options: What variant of it, by name.
+
+    Attributes:
+        has_bulk: Whether it stores many jobs otherwise than one by one.
     """
+
+    has_bulk = True
 
     def __init__(self, url: str, options: dict[str, Any]) -> None:
         self.url = url

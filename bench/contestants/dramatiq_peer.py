@@ -15,7 +15,9 @@ from bench.contestants.base import Contestant, Enqueue, Handle, override
 
 
 class Dramatiq(Contestant):
-    """Its worker with its usual 8 threads; it has no bulk enqueue."""
+    """Its worker with its usual 8 threads."""
+
+    has_bulk = False
 
     def __init__(self, url: str, options: dict[str, Any]) -> None:
         super().__init__(url, options)

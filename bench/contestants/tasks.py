@@ -57,6 +57,9 @@ def enqueue(contestant: Contestant, clients: int, seconds: float) -> dict[str, f
 
 def bulk(contestant: Contestant, count: int) -> dict[str, float]:
     """Store *count* jobs at once."""
+    if not contestant.has_bulk:
+        msg = "it has no bulk enqueue"
+        raise RuntimeError(msg)
     numbers = range(count)
     began = time.monotonic()
     contestant.enqueue_many(numbers)
