@@ -14,6 +14,7 @@ from psycopg.conninfo import make_conninfo
 
 import alkstore_postgres
 from tests.docs.markdown import ROOT, Block, blocks, pages
+from tests.support import server
 
 WITH_PYTHON = [
     page for page in pages() if any(block.language == "python" for block in blocks(page))
@@ -41,6 +42,10 @@ def database_url(conninfo: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str
 
 @pytest.mark.parametrize("page", WITH_PYTHON, ids=label)
 def test_the_examples_of_a_page_run_from_top_to_bottom(page: Path, database_url: str) -> None:
+    if "embedded.server(" in page.read_text(encoding="utf-8"):
+        missing = server.missing(url_serves=False)
+        if missing is not None:
+            pytest.skip(missing)
     with alkstore_postgres.open(database_url) as store:
         namespace: dict[str, Any] = {"__name__": "__docs__", "store": store}
         try:
