@@ -25,8 +25,8 @@ import alkstore_postgres
 import shop_roles
 from alkstore_postgres import PostgresStore, embedded
 
-RUN_BEFORE_KILL = 4.0
-RUN_AFTER_TAKEOVER = 2.0
+RUN_BEFORE_KILL = 3.0
+RUN_AFTER_TAKEOVER = 1.5
 TAKEOVER_LIMIT = 13.0
 DRAIN_LIMIT = 7.0
 

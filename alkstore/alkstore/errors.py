@@ -31,6 +31,10 @@ class InvalidOption(AlkstoreError, ValueError):
     """An option is unknown, of the wrong type, out of its range, or in conflict with another."""
 
 
+class InvalidConnection(InvalidOption, TypeError):
+    """What was given as a pool or a transaction is nothing that the engine can use."""
+
+
 class CodecError(AlkstoreError, ValueError):
     """A payload could not be turned into bytes or back."""
 

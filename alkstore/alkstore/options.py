@@ -10,7 +10,7 @@ frozen value with plain units: seconds, counts and aware datetimes. An option th
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Any, Final, Literal, TypedDict
@@ -230,6 +230,18 @@ def positive_int(value: object, name: str, *, most: int = 1_000_000) -> int:
         msg = f"{name} must be an int from 1 to {most}, not {_shown(value)}"
         raise InvalidOption(msg)
     return int(value)
+
+
+def listed(values: object, name: str) -> list[Any]:
+    """Return the items of an iterable.
+
+    Raises:
+        InvalidOption: *values* cannot be iterated over.
+    """
+    if not isinstance(values, Iterable):
+        msg = f"{name} must be iterable, not {_shown(values)}"
+        raise InvalidOption(msg)
+    return list(values)
 
 
 def aware_utc(value: object, name: str) -> datetime:

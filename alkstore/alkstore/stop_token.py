@@ -15,6 +15,7 @@ from types import FrameType, TracebackType
 from typing import Protocol
 
 from alkstore._typing import Self
+from alkstore.errors import InvalidOption
 from alkstore.options import wait_seconds
 
 _SLICE = 0.5
@@ -161,6 +162,27 @@ class StopToken:
             ValueError: Not called in the main thread (a rule of `signal.signal`).
         """
         return SignalRegistration(self, signals or (signal.SIGINT, signal.SIGTERM))
+
+
+def check_stop(stop: object) -> StopToken:
+    """Return *stop* when it is a `StopToken`.
+
+    Raises:
+        InvalidOption: It is something else.
+    """
+    if not isinstance(stop, StopToken):
+        msg = f"stop must be a StopToken, not a {type(stop).__name__}"
+        raise InvalidOption(msg)
+    return stop
+
+
+def check_optional_stop(stop: object) -> StopToken | None:
+    """Return *stop* when it is a `StopToken` or ``None``.
+
+    Raises:
+        InvalidOption: It is something else.
+    """
+    return None if stop is None else check_stop(stop)
 
 
 _Handler = Callable[[int, FrameType | None], object] | int | None

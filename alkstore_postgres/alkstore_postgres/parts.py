@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import psycopg
 
+from alkstore.errors import StoreClosed
 from alkstore.stop_token import StopToken
 from alkstore_postgres.database.database import Database
 from alkstore_postgres.database.errors import translated
@@ -27,6 +29,9 @@ from alkstore_postgres.settings import Settings
 from alkstore_postgres.wakes.hub import WakeHub
 from alkstore_postgres.wakes.sender import WakeSender
 
+_LEADERS_LIMIT = 1.0
+"""How long the end of a store waits for leader loops, in seconds."""
+
 
 class Parts:
     """Everything that a store hands out is made of these.
@@ -41,6 +46,7 @@ class Parts:
         self, pools: Pools, settings: Settings, direct: Callable[[], psycopg.Connection[Any]]
     ) -> None:
         schema, codec = settings.schema, settings.codec
+        self._leading: dict[int, StopToken] = {}
         self._pools = pools
         self.database = Database(pools, schema, settings.timeout)
         self.hub = WakeHub(direct, schema)
@@ -81,8 +87,28 @@ class Parts:
             connection.close()
 
     def lead(self, stop: StopToken, on_good_turn: Callable[[], None] | None = None) -> None:
-        """Run a leader loop of its own until *stop* is cancelled."""
-        LeaderLoop(self.database, self.leases, self.hub).run(stop, on_good_turn)
+        """Run a leader loop of its own until *stop* is cancelled.
+
+        Raises:
+            StoreClosed: The store was closed meanwhile; the lease was given back.
+        """
+        own = stop.child()
+        self._leading[id(own)] = own
+        try:
+            LeaderLoop(self.database, self.leases, self.hub).run(own, on_good_turn)
+        finally:
+            del self._leading[id(own)]
+        if not stop.cancelled:
+            msg = "the store is closed"
+            raise StoreClosed(msg)
+
+    def stop_leading(self) -> None:
+        """End the leader loops that still run, and let them give the lease back."""
+        for own in list(self._leading.values()):
+            own.cancel()
+        deadline = time.monotonic() + _LEADERS_LIMIT
+        while self._leading and time.monotonic() < deadline:
+            time.sleep(0.005)
 
     def close(self) -> None:
         """Close the listener, the sender and our own pool."""
@@ -97,6 +123,7 @@ class Parts:
 
     def after_fork(self) -> None:
         """Forget what belongs to the parent."""
+        self._leading = {}
         self._pools.after_fork()
         self.hub.after_fork()
         self.sender.after_fork()

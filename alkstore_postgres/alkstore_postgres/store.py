@@ -27,7 +27,7 @@ from alkstore.options import (
     resolve_queue,
 )
 from alkstore.runners.at_exit import stop_all
-from alkstore.stop_token import StopToken
+from alkstore.stop_token import StopToken, check_stop
 from alkstore.traits import Delivery, Handler, Listener, LockHandle, Outbox, Queue, Runner
 from alkstore.values import Job, Schedule
 from alkstore_postgres.database import ending
@@ -124,7 +124,7 @@ class PostgresStore:
     def outbox(self, name: str) -> Outbox:
         """Return a handle of the outbox *name*; see `Store.outbox`."""
         backing = self._queue(outbox_queue(name), OUTBOX_STAMPS)
-        return PostgresOutbox(str(name), backing)
+        return PostgresOutbox(check_name(name, "outbox"), backing)
 
     def get_job(self, job_id: int) -> Job | None:
         """Return a live job whole, or ``None``."""
@@ -230,7 +230,7 @@ class PostgresStore:
 
     def run_schedules(self, stop: StopToken) -> None:
         """Lead until *stop* is cancelled; see `Scheduler.run_schedules`."""
-        self._parts.lead(stop)
+        self._parts.lead(check_stop(stop))
 
     # Runner threads.
 
@@ -251,7 +251,7 @@ class PostgresStore:
         """Start threads that deliver the messages of the outbox *name*."""
         backing = self._queue(outbox_queue(name), OUTBOX_STAMPS)
         count = positive_int(concurrency, "concurrency", most=_MOST_THREADS)
-        return self._runners.outbox(str(name), backing, delivery, count)
+        return self._runners.outbox(check_name(name, "outbox"), backing, delivery, count)
 
     # The end.
 
@@ -265,6 +265,7 @@ class PostgresStore:
         if self._pools.closed:
             return
         self._runners.stop()
+        self._parts.stop_leading()
         self._made.close()
         _open_stores.discard(self)
 

@@ -245,6 +245,7 @@ except KeyboardInterrupt:
     assert took < EXIT_LIMIT
 
 
+@pytest.mark.slow
 def test_a_handler_that_holds_the_interpreter_for_a_second_at_a_time_keeps_its_claim(
     run: Callable[[str], Program], store: PostgresStore
 ) -> None:
@@ -254,10 +255,10 @@ import ctypes
 sleep = ctypes.PyDLL(None).usleep  # keeps the interpreter's lock
 def handler(job):
     say("started")
-    for _ in range(8):
+    for _ in range(13):
         sleep(1_000_000)
     say("finished")
-queue = store.queue("emails", visibility_timeout=5)
+queue = store.queue("emails", visibility_timeout=10)
 queue.enqueue(1)
 worker = store.start_worker("emails", handler)
 while queue.size(): time.sleep(0.05)

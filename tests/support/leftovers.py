@@ -56,6 +56,8 @@ class Leftovers:
                 command = (entry / "cmdline").read_bytes().replace(b"\0", b" ")
             except OSError:
                 continue  # it has ended, or belongs to somebody else
+            if b"multiprocessing.resource_tracker" in command:
+                continue  # the interpreter's own; it ends when the interpreter does
             if state != "Z" and (marked or parent == str(os.getpid())):
                 shown = command.decode("utf-8", "replace").strip()
                 found.append((entry.name, f"{entry.name} {shown}"))

@@ -106,7 +106,7 @@ class Store(Scheduler, Protocol):
 
         Raises:
             NoTransaction: *tx* is in autocommit mode outside a transaction.
-            TypeError: *tx* is no connection that the engine can join.
+            InvalidConnection: *tx* is no connection that the engine can join.
         """
         ...
 

@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 from psycopg_pool import ConnectionPool, NullConnectionPool
 
-from alkstore.errors import StoreClosed
+from alkstore.errors import InvalidConnection, StoreClosed
 from alkstore_postgres.database.ending import rest_if_ending
 
 AnyPool = ConnectionPool[Any]
@@ -121,11 +121,11 @@ def check_pool(pool: object) -> AnyPool:
     """Return *pool* when it is a psycopg `ConnectionPool`.
 
     Raises:
-        TypeError: It is something else, an asynchronous pool for one.
+        InvalidConnection: It is something else, an asynchronous pool for one.
     """
     if not isinstance(pool, ConnectionPool):
         msg = f"a psycopg_pool.ConnectionPool is needed, not a {type(pool).__name__}"
-        raise TypeError(msg)
+        raise InvalidConnection(msg)
     return pool
 
 

@@ -50,6 +50,8 @@ class Keeper:
         self._doubted = False
         self._failing = False
         self._parker = Parker()
+        # The statements wait for nobody: two of one handle must not get in each other's way.
+        self._exchange = threading.RLock()
 
     @property
     def lost(self) -> bool:
@@ -89,7 +91,8 @@ class Keeper:
         was_kept, self._keep_alive = self._keep_alive, False
         self._parker.unpark()
         try:
-            freed = self._leases.release(self.lease)
+            with self._exchange:
+                freed = self._leases.release(self.lease)
         except AlkstoreError:
             # Unknown: it may be tried again, and nobody renews it meanwhile.
             self._doubted = self._doubted or was_kept
@@ -101,12 +104,15 @@ class Keeper:
         return freed
 
     def _renew(self, ttl: float) -> bool:
-        sent = time.monotonic()
-        if not self._leases.renew(self.lease, ttl):
-            self._gone = True
-            return False
-        self._certain_until = sent + ttl
-        return True
+        with self._exchange:
+            sent = time.monotonic()
+            if self._released:
+                return False
+            if not self._leases.renew(self.lease, ttl):
+                self._gone = True
+                return False
+            self._certain_until = sent + ttl
+            return True
 
     def _keep(self) -> None:
         nap: float | None = self._until_renewal()

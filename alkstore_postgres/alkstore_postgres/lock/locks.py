@@ -10,7 +10,7 @@ from typing import Final
 from alkstore.errors import InvalidName, InvalidOption, LockTimeout
 from alkstore.names import check_name
 from alkstore.options import Seconds, positive_seconds, wait_seconds
-from alkstore.stop_token import Parker, StopToken
+from alkstore.stop_token import Parker, StopToken, check_optional_stop
 from alkstore_postgres.lock.handle import PostgresLockHandle
 from alkstore_postgres.lock.keeper import Keeper
 from alkstore_postgres.lock.leases import Lease, Leases
@@ -84,11 +84,13 @@ class Locks:
         Raises:
             LockTimeout: The time was up, or *stop* was cancelled.
             InvalidName: As `try_lock`.
-            InvalidOption: As `try_lock`, or *timeout* is not a duration.
+            InvalidOption: As `try_lock`, *timeout* is not a duration, or *stop* no
+                stop token.
             DatabaseError: As `try_lock`.
         """
         request = self._request(name, ttl, owner, keep_alive=keep_alive)
         limit = wait_seconds(timeout)
+        stop = check_optional_stop(stop)
         deadline = None if limit is None else time.monotonic() + limit
         _refuse_stopped(request.name, stop)
         handle = request.attempt_once()  # a free lock needs no listener

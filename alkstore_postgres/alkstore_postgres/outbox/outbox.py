@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from alkstore._typing import Unpack, override
-from alkstore.errors import DatabaseError, InvalidOption
+from alkstore.errors import DatabaseError
 from alkstore.names import check_name
 from alkstore.options import EnqueueOptions, Seconds
 from alkstore.runners.deliver import deliver
 from alkstore.runners.pause import pause
 from alkstore.runners.pool import check_work
-from alkstore.stop_token import StopToken
+from alkstore.stop_token import StopToken, check_stop
 from alkstore.traits import Delivery, Queue
 from alkstore.values import DeadJob, QueueStats
 
@@ -72,7 +72,7 @@ class PostgresOutbox:
             DatabaseError: The database failed in a way that no retry mends.
         """
         worker_id = _checked(worker_id, delivery)
-        _check_stop(stop)
+        check_stop(stop)
         failures = 0
         while not stop.cancelled:
             try:
@@ -117,9 +117,3 @@ def _checked(worker_id: object, delivery: object) -> str:
     worker = check_name(worker_id, "worker")
     check_work(delivery, "delivery")
     return worker
-
-
-def _check_stop(stop: object) -> None:
-    if not isinstance(stop, StopToken):
-        msg = f"stop must be a StopToken, not a {type(stop).__name__}"
-        raise InvalidOption(msg)

@@ -7,8 +7,8 @@ begin behind the place that the last one reached, and the full look, which finds
 came in before that place (late commits, higher priorities, retries, lapsed claims), runs
 for about a twentieth of the time. While full looks are quick every claim is one, and the
 claim order is exact; while they are slow, a job that belongs before the place waits for
-the next full look, two seconds at most. What this process itself puts before the place is
-known at once.
+the next full look, two seconds at most. What this process itself enqueues, retries, releases
+or requeues before the place is known at once.
 """
 
 from __future__ import annotations

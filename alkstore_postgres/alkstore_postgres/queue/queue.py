@@ -13,12 +13,13 @@ from alkstore.options import (
     EnqueueOptions,
     Seconds,
     Stamps,
+    listed,
     positive_int,
     resolve_enqueue,
     seconds,
     wait_seconds,
 )
-from alkstore.stop_token import StopToken
+from alkstore.stop_token import StopToken, check_optional_stop
 from alkstore.traits import JobHandle
 from alkstore.values import DeadJob, QueueStats
 from alkstore_postgres.queue.claimer import Claimer
@@ -76,7 +77,7 @@ class PostgresQueue:
         """Store a job for each payload; see `Queue.enqueue_many`."""
         resolved = resolve_enqueue(options, self._stamps)
         producer = self._parts.producer
-        raws = [producer.encode(payload) for payload in payloads]
+        raws = [producer.encode(payload) for payload in listed(payloads, "payloads")]
         return producer.enqueue_many(self._name, raws, resolved)
 
     def claim(self, worker_id: str, limit: int = 1) -> list[JobHandle]:
@@ -96,11 +97,12 @@ class PostgresQueue:
         worker_id = check_name(worker_id, "worker")
         limit = positive_int(limit, "limit", most=MAX_BATCH)
         length = wait_seconds(timeout)
-        return list(self._parts.claimer.claim_wait(self._name, worker_id, limit, length, stop))
+        token = check_optional_stop(stop)
+        return list(self._parts.claimer.claim_wait(self._name, worker_id, limit, length, token))
 
     def jobs(self, worker_id: str, *, stop: StopToken | None = None) -> Iterator[JobHandle]:
         """Iterate over claimed jobs until *stop* is cancelled; see `Queue.jobs`."""
-        return self._jobs(check_name(worker_id, "worker"), stop)
+        return self._jobs(check_name(worker_id, "worker"), check_optional_stop(stop))
 
     def _jobs(self, worker_id: str, stop: StopToken | None) -> Iterator[JobHandle]:
         while stop is None or not stop.cancelled:
@@ -142,7 +144,9 @@ class PostgresQueue:
 
     def requeue(self, ids: Sequence[int]) -> int:
         """Make dead letters of this queue live again; see `Queue.requeue`."""
-        count = self._parts.dead_letters.requeue(self._name, [check_id(one) for one in ids])
+        count = self._parts.dead_letters.requeue(
+            self._name, [check_id(one) for one in listed(ids, "ids")]
+        )
         if count:
             self._parts.producer.wake(self._name)
         return count
@@ -150,12 +154,12 @@ class PostgresQueue:
     def purge(self, ids: Sequence[int] | None = None, *, older_than: Seconds | None = None) -> int:
         """Delete dead letters of this queue for good; see `Queue.purge`."""
         age = 0.0 if older_than is None else seconds(older_than, "older_than")
-        chosen = None if ids is None else [check_id(one) for one in ids]
+        chosen = None if ids is None else [check_id(one) for one in listed(ids, "ids")]
         return self._parts.dead_letters.purge(self._name, chosen, age)
 
     def _own(self, handles: Iterable[JobHandle]) -> list[PostgresJobHandle]:
         own: list[PostgresJobHandle] = []
-        for handle in handles:
+        for handle in listed(handles, "handles"):
             if not isinstance(handle, PostgresJobHandle) or handle.queue != self._name:
                 msg = f"a handle of the queue {self._name!a} is needed, not {handle!a}"
                 raise InvalidOption(msg)

@@ -121,7 +121,7 @@ class WakeHub:
             sink: What to call.
             shared: Of the shared sinks of a name any will do: a wake goes to one of them.
                 Whoever was woken and finds more than it takes, or leaves without having
-                looked, passes the wake on with `wake_here`.
+                looked, passes the wake on with `pass_on`.
         """
         self._follow_fork()
         self._waiters.add(name, sink, shared=shared)

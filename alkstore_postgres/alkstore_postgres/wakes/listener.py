@@ -12,7 +12,7 @@ from alkstore._typing import Self
 from alkstore.errors import InvalidOption
 from alkstore.names import check_name
 from alkstore.options import Seconds, wait_seconds
-from alkstore.stop_token import Parker, StopToken
+from alkstore.stop_token import Parker, StopToken, check_optional_stop
 from alkstore.values import Wake
 from alkstore_postgres.wakes.hub import WakeHub
 
@@ -69,9 +69,10 @@ class PostgresListener:
             stop: Ends the wait.
 
         Raises:
-            InvalidOption: *timeout* is not a duration.
+            InvalidOption: *timeout* is not a duration, or *stop* no stop token.
         """
         limit = wait_seconds(timeout)
+        stop = check_optional_stop(stop)
         deadline = None if limit is None else time.monotonic() + limit
         if self._pid != os.getpid():
             self._attach()

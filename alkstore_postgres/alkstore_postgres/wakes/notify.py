@@ -25,7 +25,7 @@ def notify_tx(sender: WakeSender, tx: Any, channel: str) -> None:
     Raises:
         InvalidName: *channel* breaks the naming rule (`ReservedName` when reserved).
         NoTransaction: *tx* is in autocommit mode outside a transaction.
-        TypeError: *tx* is no connection that can be joined.
+        InvalidConnection: *tx* is no connection that can be joined.
         DatabaseError: The database failed.
     """
     name = check_name(channel, "channel")

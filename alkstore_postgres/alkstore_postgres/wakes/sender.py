@@ -145,7 +145,7 @@ class WakeSender:
 
     def _ensure_thread(self) -> None:
         with self._lock:
-            if self._thread is not None:
+            if self._thread is not None and self._thread.is_alive():
                 return
             self._parker = Parker()
             self._thread = threading.Thread(
@@ -182,9 +182,14 @@ class WakeSender:
             self._database.execute(self._sql["notify_many"], params)
         except StoreClosed:
             return
-        except AlkstoreError as error:
+        except BaseException as error:
             if not self._failing:
-                logger.warning("wakes cannot be sent, waiters poll: %s", error)
+                expected = isinstance(error, AlkstoreError)
+                logger.warning(
+                    "wakes cannot be sent, waiters poll: %s",
+                    error,
+                    exc_info=None if expected else error,
+                )
             self._failing = True
         else:
             self._failing = False

@@ -217,9 +217,15 @@ def leader_of(nodes: list[Node], table: ScheduleTable) -> Node:
         ).fetchone()
         return None if row is None else row[0]
 
-    wait_until(last, timeout=30)
-    name = last()
-    return next(node for node in nodes if node.name == name)
+    found: list[Node] = []
+
+    def look() -> bool:
+        name = last()
+        found.extend(node for node in nodes if node.name == name)
+        return bool(found)
+
+    wait_until(look, timeout=30)
+    return found[0]
 
 
 @pytest.mark.slow

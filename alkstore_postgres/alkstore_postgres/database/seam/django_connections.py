@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from alkstore.errors import DatabaseError, NoTransaction
+from alkstore.errors import DatabaseError, InvalidConnection, NoTransaction
 from alkstore_postgres.database.cursor import Params
 from alkstore_postgres.database.seam.joined import Joined
 from alkstore_postgres.database.seam.psycopg_connections import AUTOCOMMIT_REFUSED
@@ -25,7 +25,7 @@ def join_django(tx: Any, join_driver: Callable[[Any], Joined]) -> Joined | None:
 
     Raises:
         NoTransaction: It is outside of ``transaction.atomic``, in autocommit mode.
-        TypeError: It is a connection to another kind of database.
+        InvalidConnection: It is a connection to another kind of database.
         DatabaseError: It is closed, or its ``atomic`` block is marked for rollback.
     """
     if not _is_connection(tx):
@@ -33,7 +33,7 @@ def join_django(tx: Any, join_driver: Callable[[Any], Joined]) -> Joined | None:
     vendor = getattr(tx, "vendor", "no database")
     if vendor != "postgresql":
         msg = f"a Django connection to PostgreSQL is needed, not to {vendor}"
-        raise TypeError(msg)
+        raise InvalidConnection(msg)
     if tx.needs_rollback:
         msg = "the atomic block is marked for rollback"
         raise DatabaseError(msg)

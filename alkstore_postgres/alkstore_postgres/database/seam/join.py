@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from alkstore.errors import InvalidConnection
 from alkstore_postgres.database.seam.django_connections import join_django
 from alkstore_postgres.database.seam.joined import Joined
 from alkstore_postgres.database.seam.psycopg2_connections import join_psycopg2
@@ -28,7 +29,7 @@ def join(tx: Any) -> Joined:
     Raises:
         NoTransaction: The connection is in autocommit mode outside a transaction: what
             is written would be committed at once, whatever becomes of the caller's rows.
-        TypeError: *tx* is nothing that can be joined.
+        InvalidConnection: *tx* is nothing that can be joined.
         DatabaseError: The connection is closed, or not usable any more.
     """
     for framework in (join_sqlalchemy, join_django):
@@ -41,7 +42,7 @@ def join(tx: Any) -> Joined:
 def _join_driver(tx: Any) -> Joined:
     joined = join_psycopg(tx) or join_psycopg2(tx)
     if joined is None:
-        raise TypeError(_refusal(tx))
+        raise InvalidConnection(_refusal(tx))
     return joined
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from alkstore.errors import DatabaseError, NoTransaction
+from alkstore.errors import DatabaseError, InvalidConnection, NoTransaction
 from alkstore_postgres.database.cursor import Params
 from alkstore_postgres.database.errors import translate_foreign
 from alkstore_postgres.database.seam.joined import Joined
@@ -26,7 +26,7 @@ def join_psycopg2(tx: Any) -> Joined | None:
 
     Raises:
         NoTransaction: It is in autocommit mode outside a transaction.
-        TypeError: It is asynchronous.
+        InvalidConnection: It is asynchronous.
         DatabaseError: It is closed.
     """
     extensions: Any = sys.modules.get("psycopg2.extensions")
@@ -37,7 +37,7 @@ def join_psycopg2(tx: Any) -> Joined | None:
         return None
     if connection.async_:
         msg = "tx is an asynchronous psycopg2 connection; only synchronous ones can be joined"
-        raise TypeError(msg)
+        raise InvalidConnection(msg)
     if connection.closed:
         raise DatabaseError(CLOSED, retryable=True)
     idle = connection.get_transaction_status() == extensions.TRANSACTION_STATUS_IDLE

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from alkstore.errors import DatabaseError, NoTransaction
+from alkstore.errors import DatabaseError, InvalidConnection, NoTransaction
 from alkstore_postgres.database.cursor import Params
 from alkstore_postgres.database.errors import translate_foreign
 from alkstore_postgres.database.seam.joined import Joined
@@ -28,7 +28,7 @@ def join_sqlalchemy(tx: Any, join_driver: Callable[[Any], Joined]) -> Joined | N
 
     Raises:
         NoTransaction: It is in autocommit mode, or no transaction may begin there.
-        TypeError: Its driver cannot be joined, or a session has more than one database.
+        InvalidConnection: Its driver cannot be joined, or a session has more than one database.
         DatabaseError: It is closed, or waits for a rollback.
     """
     orm: Any = sys.modules.get("sqlalchemy.orm")
@@ -87,7 +87,7 @@ def _told_our_way() -> Iterator[None]:
             "the session has no single database; pass the right connection of it: "
             "session.connection(bind_arguments=...)"
         )
-        raise TypeError(msg) from error
+        raise InvalidConnection(msg) from error
     except exc.DBAPIError as error:
         raise translate_foreign(error.orig) from error
     except (exc.ResourceClosedError, exc.PendingRollbackError) as error:
