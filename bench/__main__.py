@@ -83,8 +83,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             bench.say(f"{time.monotonic() - began:5.0f} s  {scenario.title}")
             try:
                 scenario.run(bench)
+            except KeyboardInterrupt:
+                bench.fail(name, "all", "interrupted, with all that come after it")
+                break
             except Exception as error:  # noqa: BLE001 - the others still tell something
                 bench.fail(name, "all", f"{type(error).__name__}: {error}")
+            # Whatever happens to a long run, what it has found so far is there.
+            record.write(bench.results, machine, folder / "figures.json")
     report = table.markdown(bench.results, chosen, machine)
     (folder / "table.md").write_text(report, encoding="utf-8")
     record.write(bench.results, machine, folder / "figures.json")
