@@ -265,7 +265,7 @@ class PostgresStore:
         if self._pools.closed:
             return
         self._runners.stop()
-        self._parts.stop_leading()
+        self._made.stop_leading()
         self._made.close()
         _open_stores.discard(self)
 
