@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -70,6 +71,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for name, scenario in known.items()
         if (name in asked.only if asked.only else asked.full or not scenario.full_only)
     }
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # Also when a shell in the background has it ignored: what was made is removed.
+        signal.signal(number, signal.default_int_handler)
     folder: Path = asked.results / time.strftime("%Y%m%d-%H%M%S")
     folder.mkdir(parents=True)
     began = time.monotonic()
