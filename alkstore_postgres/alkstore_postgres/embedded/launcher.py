@@ -43,7 +43,7 @@ def main() -> int:
     try:
         return _run(order)
     finally:
-        if order["remove"] is not None and os.getppid() != order["parent"]:
+        if order["remove"] is not None and _is_orphan(order["parent"]):
             _remove(order["remove"])
 
 
@@ -67,6 +67,24 @@ def _run(order: dict[str, Any]) -> int:
     elif mode is not None:
         status = _stop(server, mode, order["parent"])
     return status
+
+
+def _is_orphan(parent: int) -> bool:
+    """Return whether the parent is gone.
+
+    A process that is killed closes its files a moment before its children get another
+    parent, so an input that has ended is a reason to look for a while.
+    """
+    deadline = time.monotonic() + (_ORPHAN_LIMIT if _input_has_ended() else 0.0)
+    while os.getppid() == parent:
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(0.005)
+    return True
+
+
+def _input_has_ended() -> bool:
+    return bool(select.select([0], [], [], 0)[0]) and not os.read(0, 100)
 
 
 def _do_nothing(*_: object) -> None:
