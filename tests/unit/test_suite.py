@@ -39,7 +39,7 @@ def run_suite(*arguments: str, **settings: str) -> subprocess.CompletedProcess[s
     )
 
 
-_SOME = ("tests/unit/test_stop_token.py", "tests/postgres/lock", "tests/postgres/embedded")
+_SOME = ("tests/unit/test_values.py", "tests/postgres/lock", "tests/postgres/embedded")
 
 
 def test_without_a_server_the_rest_passes_and_one_line_tells_what_is_skipped() -> None:
