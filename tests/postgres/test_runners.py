@@ -88,6 +88,7 @@ class Program:
         """Make sure that it is gone."""
         if self._process.poll() is None:
             self._process.kill()
+        if not self._out.closed:
             self.end()
 
 
@@ -231,8 +232,8 @@ def test_ctrl_c_without_any_preparation_ends_the_program(run: Callable[[str], Pr
     program = run("""
 store.start_worker("emails", print)
 store.start_scheduler()
-say("ready")
 try:
+    say("ready")
     while True: time.sleep(0.1)
 except KeyboardInterrupt:
     say("interrupted")
