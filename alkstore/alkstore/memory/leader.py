@@ -1,0 +1,107 @@
+"""The leader loop: exactly one runner fires schedules, and another takes over when it ends."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from collections.abc import Callable
+from typing import Final
+
+from alkstore.errors import LeadershipLost, StoreClosed
+from alkstore.memory.access import Access, Sleeper
+from alkstore.memory.leases import Lease, Leases
+from alkstore.memory.schedules import Schedules
+from alkstore.names import SCHEDULER_LOCK
+from alkstore.stop_token import StopToken
+
+TTL: Final = 10.0
+"""How long the lease holds without a renewal, in seconds."""
+
+RENEWAL: Final = 2.0
+"""How long after a renewal the next one comes at the latest, in seconds."""
+
+_PATIENCE = 1.0
+
+logger = logging.getLogger("alkstore.scheduler")
+
+
+class Leading:
+    """The leader loops of one store.
+
+    Args:
+        access: The way to the tables.
+        schedules: Fires what is due.
+    """
+
+    def __init__(self, access: Access, schedules: Schedules) -> None:
+        self._access = access
+        self._leases = Leases(access)
+        self._schedules = schedules
+        self._tokens: dict[int, tuple[StopToken, threading.Event]] = {}
+
+    def run(self, stop: StopToken, on_good_turn: Callable[[], None] | None = None) -> None:
+        """Lead until *stop* is cancelled; see `Scheduler.run_schedules`.
+
+        Args:
+            stop: Ends the loop.
+            on_good_turn: Called after each turn as the leader.
+
+        Raises:
+            LeadershipLost: Another runner holds the lease, or took it; with the seconds
+                until that lease ends as ``retry_after``.
+            StoreClosed: The store was closed meanwhile; the lease was given back.
+        """
+        own, ended = stop.child(), threading.Event()
+        self._tokens[id(own)] = own, ended
+        try:
+            self._lead(own, on_good_turn)
+        finally:
+            del self._tokens[id(own)]
+            ended.set()
+        if not stop.cancelled:
+            msg = "the store is closed"
+            raise StoreClosed(msg)
+
+    def stop_all(self) -> None:
+        """End the loops that still run, and let them give the lease back."""
+        running = list(self._tokens.values())
+        for own, _ in running:
+            own.cancel()
+        for _, ended in running:
+            ended.wait(_PATIENCE)
+
+    def after_fork(self) -> None:
+        """Forget the parent's loops."""
+        self._tokens = {}
+
+    def _lead(self, stop: StopToken, on_good_turn: Callable[[], None] | None) -> None:
+        with Sleeper(self._access, SCHEDULER_LOCK, stop) as sleeper:
+            if stop.cancelled:
+                return
+            lease = self._leases.acquire(SCHEDULER_LOCK, uuid.uuid4().hex, TTL)
+            if not isinstance(lease, Lease):
+                msg = "another scheduler leads"
+                raise LeadershipLost(msg, retry_after=lease)
+            logger.info("leading: lease %d is held by %s", lease.token, lease.owner)
+            try:
+                while not stop.cancelled:
+                    nap = self._turn(lease)
+                    if on_good_turn is not None:
+                        on_good_turn()
+                    sleeper.sleep(nap)
+            finally:
+                released = self._leases.release(lease)
+                logger.info("lease %d %s", lease.token, "given back" if released else "was lost")
+
+    def _turn(self, lease: Lease) -> float:
+        """Renew the lease and fire what is due; return how long to sleep, in seconds."""
+        self._schedules.tick(lambda: self._renew(lease))
+        left = self._schedules.until_soonest()
+        return RENEWAL if left is None else min(left, RENEWAL)
+
+    def _renew(self, lease: Lease) -> None:
+        if not self._leases.renew(lease, TTL):
+            left = self._leases.seconds_left(SCHEDULER_LOCK)
+            msg = "the scheduler's lease is not held any more"
+            raise LeadershipLost(msg, retry_after=left)

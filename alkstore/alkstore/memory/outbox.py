@@ -1,0 +1,76 @@
+"""The outbox handle: a queue that only the outbox reaches, and the loop that delivers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from alkstore._typing import Unpack, override
+from alkstore.names import check_name
+from alkstore.options import EnqueueOptions, Seconds
+from alkstore.runners.deliver import deliver
+from alkstore.runners.pool import check_work
+from alkstore.stop_token import StopToken, check_stop
+from alkstore.traits import Delivery, Queue
+from alkstore.values import DeadJob, QueueStats
+
+
+class MemoryOutbox:
+    """The `Outbox` of the memory engine.
+
+    Args:
+        name: The outbox's name, checked by whoever makes the handle.
+        queue: The backing queue, a handle with the outbox's stamps.
+    """
+
+    __slots__ = ("_name", "_queue")
+
+    def __init__(self, name: str, queue: Queue) -> None:
+        self._name = name
+        self._queue = queue
+
+    @property
+    def name(self) -> str:
+        """The outbox's name."""
+        return self._name
+
+    def enqueue(self, payload: Any, **options: Unpack[EnqueueOptions]) -> int:
+        """Store a message and return its id; see `Outbox.enqueue`."""
+        return self._queue.enqueue(payload, **options)
+
+    def run_once(self, worker_id: str, delivery: Delivery) -> bool:
+        """Deliver one message, if one is due; see `Outbox.run_once`."""
+        worker_id = check_name(worker_id, "worker")
+        check_work(delivery, "delivery")
+        handles = self._queue.claim(worker_id)
+        for handle in handles:
+            deliver(delivery, handle)
+        return bool(handles)
+
+    def run(self, worker_id: str, delivery: Delivery, stop: StopToken) -> None:
+        """Deliver messages one after the other until *stop* is cancelled."""
+        worker_id = check_name(worker_id, "worker")
+        check_work(delivery, "delivery")
+        for handle in self._queue.jobs(worker_id, stop=check_stop(stop)):
+            deliver(delivery, handle, stop)
+
+    def dead(self, limit: int = 100, after: DeadJob | None = None) -> list[DeadJob]:
+        """Return undeliverable messages, the latest first; see `Queue.dead`."""
+        return self._queue.dead(limit, after)
+
+    def requeue(self, ids: Sequence[int]) -> int:
+        """Make dead letters live again; see `Queue.requeue`."""
+        return self._queue.requeue(ids)
+
+    def purge(self, ids: Sequence[int] | None = None, *, older_than: Seconds | None = None) -> int:
+        """Delete dead letters for good; see `Queue.purge`."""
+        return self._queue.purge(ids, older_than=older_than)
+
+    def stats(self) -> QueueStats:
+        """Return how the outbox stands."""
+        return self._queue.stats()
+
+    @override
+    def __repr__(self) -> str:
+        """Show which outbox this is."""
+        return f"<{type(self).__name__} {self._name!r}>"

@@ -1,0 +1,359 @@
+"""The store: builds the parts over its tables and hands out the mechanisms."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any
+
+from alkstore._typing import Self, Unpack, override
+from alkstore.codec import DEFAULT_MAX_PAYLOAD_BYTES, Codec, JsonCodec
+from alkstore.errors import InvalidOption
+from alkstore.memory.access import Access
+from alkstore.memory.clock import Clock, SystemClock
+from alkstore.memory.data import MemoryData
+from alkstore.memory.inspection import Inspection
+from alkstore.memory.jobs import new_job
+from alkstore.memory.leader import Leading
+from alkstore.memory.listener import MemoryListener
+from alkstore.memory.locks import Locks
+from alkstore.memory.outbox import MemoryOutbox
+from alkstore.memory.queue import MemoryQueue, check_id
+from alkstore.memory.runners import Runners
+from alkstore.memory.schedules import Schedules
+from alkstore.memory.transaction import MemoryTransaction, join
+from alkstore.names import check_name, outbox_queue
+from alkstore.options import (
+    OUTBOX_STAMPS,
+    QUEUE_DEFAULTS,
+    EnqueueOptions,
+    QueueOptions,
+    ScheduleOptions,
+    Seconds,
+    Stamps,
+    positive_int,
+    resolve_enqueue,
+    resolve_queue,
+)
+from alkstore.stop_token import StopToken, check_stop
+from alkstore.traits import Delivery, Handler, Listener, LockHandle, Outbox, Queue, Runner
+from alkstore.values import Job, Schedule
+
+_MOST_THREADS = 1_000
+_LARGEST_PAYLOAD = 256 * 1024 * 1024
+
+
+class MemoryStore:
+    """The `Store` that needs no server: everything is in the memory of this process.
+
+    For tests and for a first look. It keeps the same contract as the other engines, but
+    nothing outlives the process, and a forked child has a copy of its own: what either of
+    the two does later, the other never sees.
+
+    Args:
+        clock: The store clock; ``None``: `SystemClock`. A `ManualClock` stands still until
+            it is stepped.
+        codec: Turns payloads into bytes; JSON unless set.
+        max_payload_bytes: The largest encoded payload; 1 MiB unless set.
+        data: The tables of another store, to play several processes over one database;
+            their clock is used. See also `sibling`.
+
+    Raises:
+        InvalidOption: An option is impossible, or *clock* and *data* were both given.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Clock | None = None,
+        codec: Codec | None = None,
+        max_payload_bytes: int | None = None,
+        data: MemoryData | None = None,
+    ) -> None:
+        self._access = Access(
+            _check_data(clock, data), _check_codec(codec), _check_limit(max_payload_bytes)
+        )
+        self._locks = Locks(self._access)
+        self._schedules = Schedules(self._access)
+        self._leading = Leading(self._access, self._schedules)
+        self._runners = Runners(self._access, self._leading, self._schedules)
+        _open_stores.add(self)
+
+    def sibling(self) -> MemoryStore:
+        """Return another store over the same tables, as another process would have one.
+
+        It has runners of its own, and is closed by itself.
+        """
+        return MemoryStore(
+            codec=self._access.codec,
+            max_payload_bytes=self._access.max_payload_bytes,
+            data=self._access.data,
+        )
+
+    @property
+    def data(self) -> MemoryData:
+        """The tables."""
+        return self._access.data
+
+    @property
+    def clock(self) -> Clock:
+        """The store clock."""
+        return self._access.data.clock
+
+    # Queues and outboxes.
+
+    def queue(self, name: str, **options: Unpack[QueueOptions]) -> Queue:
+        """Return a handle of the queue *name*; see `Store.queue`."""
+        return self._queue(check_name(name, "queue"), resolve_queue(options))
+
+    def outbox(self, name: str) -> Outbox:
+        """Return a handle of the outbox *name*; see `Store.outbox`."""
+        backing = self._queue(outbox_queue(name), OUTBOX_STAMPS)
+        return MemoryOutbox(check_name(name, "outbox"), backing)
+
+    def get_job(self, job_id: int) -> Job | None:
+        """Return a live job whole, or ``None``."""
+        return Inspection(self._access).get_job(check_id(job_id))
+
+    def _queue(self, name: str, stamps: Stamps) -> MemoryQueue:
+        self._access.check_open()
+        return MemoryQueue(name, stamps, self._access)
+
+    # Transactions.
+
+    @contextmanager
+    def transaction(self) -> Iterator[MemoryTransaction]:
+        """Lend a transaction, for the ``*_tx`` calls; see `Store.transaction`."""
+        self._access.check_open()
+        tx = MemoryTransaction(self._access.data)
+        try:
+            yield tx
+        except BaseException:
+            tx.rollback()
+            raise
+        tx.commit()
+
+    def enqueue_tx(
+        self, tx: Any, queue: str, payload: Any, **options: Unpack[EnqueueOptions]
+    ) -> int:
+        """Enqueue inside a transaction; see `Store.enqueue_tx`."""
+        return self._enqueue_tx(tx, check_name(queue, "queue"), QUEUE_DEFAULTS, payload, options)
+
+    def outbox_enqueue_tx(
+        self, tx: Any, outbox: str, payload: Any, **options: Unpack[EnqueueOptions]
+    ) -> int:
+        """Store an outbox message inside a transaction."""
+        return self._enqueue_tx(tx, outbox_queue(outbox), OUTBOX_STAMPS, payload, options)
+
+    def _enqueue_tx(
+        self, tx: Any, queue: str, stamps: Stamps, payload: Any, options: EnqueueOptions
+    ) -> int:
+        resolved = resolve_enqueue(options, stamps)
+        self._access.check_open()
+        raw = self._access.encode(payload)
+        joined = join(tx, self._access.data)
+        with self._access.tables() as data:
+            job = new_job(data, queue, raw, resolved)
+            joined.add_job(job)
+            return job.id
+
+    def notify_tx(self, tx: Any, channel: str) -> None:
+        """Send a wake that is heard when *tx* commits; see `Store.notify_tx`."""
+        self._access.check_open()
+        name = check_name(channel, "channel")
+        join(tx, self._access.data).add_wake(name)
+
+    # Wakes.
+
+    def notify(self, channel: str) -> None:
+        """Send a wake now."""
+        name = check_name(channel, "channel")
+        with self._access.tables() as data:
+            data.wakes.wake(name)
+
+    def listen(self, *channels: str) -> Listener:
+        """Return a listener of *channels*."""
+        return MemoryListener(self._access, channels)
+
+    # Locks.
+
+    def try_lock(
+        self, name: str, ttl: Seconds, owner: str | None = None, *, keep_alive: bool = False
+    ) -> LockHandle | None:
+        """Take a lock if it is free; see `Store.try_lock`."""
+        return self._locks.try_lock(name, ttl, owner, keep_alive=keep_alive)
+
+    def lock(
+        self,
+        name: str,
+        ttl: Seconds,
+        timeout: Seconds | None = None,
+        stop: StopToken | None = None,
+        owner: str | None = None,
+        *,
+        keep_alive: bool = False,
+    ) -> LockHandle:
+        """Take a lock, waiting until it is free; see `Store.lock`."""
+        return self._locks.lock(name, ttl, timeout, stop, owner, keep_alive=keep_alive)
+
+    # Schedules.
+
+    def schedule(
+        self, name: str, spec: str, queue: str, payload: Any, **options: Unpack[ScheduleOptions]
+    ) -> Schedule:
+        """Register or change a schedule; see `Scheduler.schedule`."""
+        return self._schedules.schedule(name, spec, queue, payload, **options)
+
+    def unschedule(self, name: str) -> bool:
+        """Remove a schedule; return whether there was one."""
+        return self._schedules.unschedule(name)
+
+    def schedules(self) -> list[Schedule]:
+        """Return all schedules by name."""
+        return self._schedules.schedules()
+
+    def get_schedule(self, name: str) -> Schedule | None:
+        """Return one schedule, or ``None``."""
+        return self._schedules.get_schedule(name)
+
+    def pause(self, name: str) -> bool:
+        """Fire nothing for it until it is resumed; return whether there is such a one."""
+        return self._schedules.pause(name)
+
+    def resume(self, name: str) -> bool:
+        """Go on at the first boundary after now; return whether there is such a one."""
+        return self._schedules.resume(name)
+
+    def run_now(self, name: str) -> int:
+        """Fire one extra job and return its id; see `Scheduler.run_now`."""
+        return self._schedules.run_now(name)
+
+    def run_schedules(self, stop: StopToken) -> None:
+        """Lead until *stop* is cancelled; see `Scheduler.run_schedules`."""
+        check_stop(stop)
+        self._access.check_open()
+        self._leading.run(stop)
+
+    def tick(self) -> int:
+        """Fire everything that is due now, whoever leads, for tests that step the time.
+
+        What a tick of a leader does, in one go: each boundary fires once, whoever ticks.
+
+        Returns:
+            How many jobs were stored.
+        """
+        return self._schedules.tick()
+
+    # Runner threads.
+
+    def start_scheduler(self) -> Runner:
+        """Start the scheduler thread, or return the one that runs already."""
+        self._access.check_open()
+        return self._runners.scheduler()
+
+    def start_worker(
+        self, queue: str, handler: Handler, concurrency: int = 1, **options: Unpack[QueueOptions]
+    ) -> Runner:
+        """Start threads that work on *queue*; see `Store.start_worker`."""
+        name = check_name(queue, "queue")
+        stamps = resolve_queue(options)
+        count = positive_int(concurrency, "concurrency", most=_MOST_THREADS)
+        return self._runners.worker(self._queue(name, stamps), handler, count)
+
+    def start_outbox(self, name: str, delivery: Delivery, concurrency: int = 1) -> Runner:
+        """Start threads that deliver the messages of the outbox *name*."""
+        backing = self._queue(outbox_queue(name), OUTBOX_STAMPS)
+        count = positive_int(concurrency, "concurrency", most=_MOST_THREADS)
+        return self._runners.outbox(check_name(name, "outbox"), backing, delivery, count)
+
+    # The end.
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._access.closed
+
+    def close(self) -> None:
+        """Stop the runners, quietly, and refuse everything from now on. May be repeated.
+
+        The tables stay for as long as another store, or the application, holds them.
+        """
+        if self._access.closed:
+            return
+        self._runners.stop()
+        self._leading.stop_all()
+        self._access.close()
+        _open_stores.discard(self)
+
+    def __enter__(self) -> Self:
+        """Return the store."""
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close it."""
+        self.close()
+
+    def after_fork(self) -> None:
+        """Leave threads and waiters to the parent; the tables are a copy."""
+        self._access.after_fork()
+        self._leading.after_fork()
+        self._runners.after_fork()
+
+    @override
+    def __repr__(self) -> str:
+        """Show how much is in it."""
+        data = self._access.data
+        closed = " closed" if self._access.closed else ""
+        return f"<{type(self).__name__}{closed}: {len(data.jobs)} jobs, {len(data.dead)} dead>"
+
+
+def _check_data(clock: object, data: object) -> MemoryData:
+    if data is None:
+        if clock is None:
+            return MemoryData(SystemClock())
+        if isinstance(clock, type) or not isinstance(clock, Clock):
+            msg = "clock must be an object with now, nap, attach and detach, such as ManualClock()"
+            raise InvalidOption(msg)
+        return MemoryData(clock)
+    if clock is not None:
+        msg = "clock and data were both given; the tables have a clock of their own"
+        raise InvalidOption(msg)
+    if not isinstance(data, MemoryData):
+        msg = f"data must be the data of another MemoryStore, not a {type(data).__name__}"
+        raise InvalidOption(msg)
+    return data
+
+
+def _check_codec(codec: object) -> Codec:
+    if codec is None:
+        return JsonCodec()
+    if isinstance(codec, type) or not isinstance(codec, Codec):
+        msg = "codec must be an object with encode(value) and decode(bytes)"
+        raise InvalidOption(msg)
+    return codec
+
+
+def _check_limit(max_payload_bytes: object) -> int:
+    if max_payload_bytes is None:
+        return DEFAULT_MAX_PAYLOAD_BYTES
+    return positive_int(max_payload_bytes, "max_payload_bytes", most=_LARGEST_PAYLOAD)
+
+
+_open_stores: weakref.WeakSet[MemoryStore] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for store in list(_open_stores):
+        store.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
