@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -35,6 +36,13 @@ def _nothing_is_left() -> Iterator[None]:
     leftovers = Leftovers()
     yield
     leftovers.check()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _ctrl_c_is_heard() -> None:
+    """A shell ignores Ctrl-C for what it runs in the background, and so would the children."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
