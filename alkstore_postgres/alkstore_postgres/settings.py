@@ -18,10 +18,13 @@ DEFAULT_SCHEMA = "alkstore"
 
 _LONGEST_IDENTIFIER = 63
 _LARGEST_PAYLOAD = 256 * 1024 * 1024
+_DEFAULT_CODEC = JsonCodec()
 
 
 class StoreOptions(TypedDict, total=False):
     """What every store takes, over its own pool or a lent one.
+
+    ``None`` counts as not given, as for every option.
 
     Attributes:
         migrate: Bring the schema up to date first (the default); ``False`` only checks it
@@ -42,6 +45,9 @@ class StoreOptions(TypedDict, total=False):
 
 class OpenOptions(StoreOptions, total=False):
     """What `open` takes besides: how to build its own pool.
+
+    ``None`` counts as not given, but for ``prepare_threshold``, where it is a value with the
+    meaning that psycopg gives it.
 
     Attributes:
         min_size: Connections that are kept open; 1 unless set.
@@ -83,27 +89,26 @@ def resolve_settings(schema: object, options: Mapping[str, Any]) -> Settings:
         InvalidOption: Something is unknown or impossible.
     """
     refuse_unknown(options, StoreOptions)
-    migrate = options.get("migrate", True)
+    given = {name: value for name, value in options.items() if value is not None}
+    migrate = given.get("migrate", True)
     if not isinstance(migrate, bool):
         msg = f"migrate must be True or False, not a {type(migrate).__name__}"
         raise InvalidOption(msg)
-    codec = options.get("codec")
-    if codec is None:
-        codec = JsonCodec()
+    codec = given.get("codec", _DEFAULT_CODEC)
     if isinstance(codec, type) or not isinstance(codec, Codec):
         msg = "codec must be an object with encode(value) and decode(bytes)"
         raise InvalidOption(msg)
-    listen_conninfo = options.get("listen_conninfo")
+    listen_conninfo = given.get("listen_conninfo")
     return Settings(
         schema=check_schema(schema),
         migrate=migrate,
         codec=codec,
         max_payload_bytes=positive_int(
-            options.get("max_payload_bytes", DEFAULT_MAX_PAYLOAD_BYTES),
+            given.get("max_payload_bytes", DEFAULT_MAX_PAYLOAD_BYTES),
             "max_payload_bytes",
             most=_LARGEST_PAYLOAD,
         ),
-        timeout=positive_seconds(options.get("timeout", 10.0), "timeout"),
+        timeout=positive_seconds(given.get("timeout", 10.0), "timeout"),
         listen_conninfo=(
             None if listen_conninfo is None else check_conninfo(listen_conninfo, "listen_conninfo")
         ),
@@ -116,12 +121,16 @@ def split_pool_settings(options: Mapping[str, Any]) -> tuple[PoolSettings, dict[
     Raises:
         InvalidOption: One is impossible.
     """
-    rest = dict(options)
     refuse_unknown(options, OpenOptions)
-    min_size = rest.pop("min_size", 1)
+    rest = dict(options)
+    min_size, max_size = rest.pop("min_size", None), rest.pop("max_size", None)
+    if min_size is None:
+        min_size = 1
     if min_size != 0 or isinstance(min_size, bool):
         min_size = positive_int(min_size, "min_size", most=10_000)
-    max_size = positive_int(rest.pop("max_size", max(10, min_size)), "max_size", most=10_000)
+    if max_size is None:
+        max_size = max(10, min_size)
+    max_size = positive_int(max_size, "max_size", most=10_000)
     if min_size > max_size:
         msg = f"min_size is {min_size}, more than max_size, which is {max_size}"
         raise InvalidOption(msg)
@@ -151,14 +160,15 @@ def check_schema(schema: object) -> str:
     if schema.startswith("pg_") or schema == "information_schema":
         msg = f"schema {schema!a} belongs to PostgreSQL itself"
         raise InvalidOption(msg)
-    return str(schema)
+    return str.__str__(schema)  # of a member of an enum the value, not its name
 
 
 def check_conninfo(conninfo: object, name: str = "conninfo") -> str:
-    """Return a connection string with the settings that a dead connection needs.
+    """Return a connection string with the settings that a connection of our own needs.
 
     A broken network is noticed by keepalives within half a minute unless the string says
-    otherwise.
+    otherwise. The client encoding is UTF-8 whatever the string, the environment or the role
+    says: names may hold any character.
 
     Raises:
         InvalidOption: libpq does not understand it. The string is not shown: it may hold
@@ -168,7 +178,7 @@ def check_conninfo(conninfo: object, name: str = "conninfo") -> str:
         msg = f"{name} must be a str, not a {type(conninfo).__name__}"
         raise InvalidOption(msg)
     try:
-        given = conninfo_to_dict(conninfo)
+        given = conninfo_to_dict(str.__str__(conninfo))
     except (psycopg.Error, UnicodeError):
         msg = f"{name} is no connection string or URL that libpq understands"
         raise InvalidOption(msg) from None
@@ -181,7 +191,7 @@ def check_conninfo(conninfo: object, name: str = "conninfo") -> str:
     defaults = dict(_CONNINFO_DEFAULTS)
     if "PGCONNECT_TIMEOUT" in os.environ:
         del defaults["connect_timeout"]
-    return make_conninfo("", **{**defaults, **given})
+    return make_conninfo("", **{**defaults, **given, "client_encoding": "UTF8"})
 
 
 def _is_torn(given: Mapping[str, Any]) -> bool:

@@ -9,7 +9,12 @@ from psycopg.conninfo import conninfo_to_dict
 
 import alkstore
 import alkstore_postgres
-from alkstore_postgres.settings import check_conninfo
+from alkstore_postgres.settings import (
+    OpenOptions,
+    check_conninfo,
+    resolve_settings,
+    split_pool_settings,
+)
 
 NOWHERE = "host=127.0.0.1 port=1 password=hush-hush"
 
@@ -83,3 +88,16 @@ def test_a_server_that_cannot_be_reached_is_told_without_the_password() -> None:
             call(NOWHERE)
         assert caught.value.retryable
         assert "hush" not in str(caught.value)
+
+
+def test_none_counts_as_not_given() -> None:
+    nothing: dict[str, Any] = dict.fromkeys(OpenOptions.__annotations__)
+    sizes, rest = split_pool_settings(nothing)
+    assert (sizes.min_size, sizes.max_size) == (1, 10)
+    assert resolve_settings("s", rest) == resolve_settings("s", {})
+    assert split_pool_settings({"min_size": 20, "max_size": None})[0].max_size == 20
+
+
+def test_of_the_prepare_threshold_none_is_a_value_as_it_is_for_the_driver() -> None:
+    assert split_pool_settings({})[0].prepare_threshold == 5
+    assert split_pool_settings({"prepare_threshold": None})[0].prepare_threshold is None

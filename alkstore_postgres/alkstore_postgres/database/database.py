@@ -14,7 +14,8 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
 from psycopg_pool import PoolTimeout
 
-from alkstore.errors import AlkstoreError, DatabaseError
+from alkstore.errors import DatabaseError
+from alkstore_postgres.database.client_encoding import require_utf8
 from alkstore_postgres.database.cursor import Params
 from alkstore_postgres.database.errors import CONFLICTS, translated
 from alkstore_postgres.database.pools import AnyPool, Pools, is_dead
@@ -54,12 +55,14 @@ class Database:
 
         Raises:
             StoreClosed: The store was closed.
+            InvalidConnection: Its client encoding is not UTF-8.
             DatabaseError: None could be had in time, or the block's statement failed.
         """
         with translated():
             pool = self._pools.current()
             connection = self._check_out(pool)
             try:
+                require_utf8(connection)
                 former = (connection.autocommit, connection.isolation_level)
                 try:
                     connection.autocommit = True
@@ -95,10 +98,9 @@ class Database:
                     yield session.connection
                 except Exception as error:
                     own = error
-                    raise
-        except AlkstoreError as error:
-            if own is None or error.__cause__ is not own:
-                raise
+                    raise _OwnError from error  # is translated by nobody
+        except _OwnError:
+            pass
         if own is not None:
             raise own
 
@@ -150,6 +152,10 @@ class Database:
                 return connection
             connection.close()
             pool.putconn(connection)
+
+
+class _OwnError(Exception):
+    """Carries what the application raised past the translation, and rolls back."""
 
 
 def _restore(

@@ -9,6 +9,7 @@ from importlib.resources import files
 
 from psycopg import sql
 
+from alkstore_postgres.database.client_encoding import identifier
 from alkstore_postgres.database.operators import qualify
 
 _NAME = re.compile(r"^-- name: (?P<name>\w+)$", re.MULTILINE)
@@ -34,7 +35,7 @@ class Statements:
     def __init__(self, package: str, file: str, schema: str) -> None:
         self._origin = f"{package}/{file}"
         # A percent sign would begin a parameter.
-        self._schema = sql.Identifier(schema.replace("%", "%%"))
+        self._schema = identifier(schema.replace("%", "%%"))
         self._blocks = _blocks(package, file)
         self._queries: dict[tuple[str, int | None], bytes] = {}
 

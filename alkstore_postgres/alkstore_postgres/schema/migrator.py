@@ -15,6 +15,7 @@ import psycopg
 from psycopg import sql
 
 from alkstore.errors import SchemaError, SchemaOutdated, SchemaTooNew
+from alkstore_postgres.database.client_encoding import identifier
 from alkstore_postgres.database.errors import translated
 from alkstore_postgres.database.session import Session, read_committed
 from alkstore_postgres.database.statements import Statements
@@ -39,7 +40,7 @@ class Migration:
 
     def render(self, schema: str) -> bytes:
         """Return the SQL for *schema*."""
-        return sql.SQL(self.text).format(schema=sql.Identifier(schema)).as_bytes(None)
+        return sql.SQL(self.text).format(schema=identifier(schema)).as_bytes(None)
 
 
 @cache

@@ -21,7 +21,6 @@ _DEFAULTS: Mapping[str, str] = {
     "keepalives_count": "3",
     "tcp_user_timeout": "20000",
     "connect_timeout": "10",
-    "client_encoding": "utf8",
     "fallback_application_name": "alkstore listener",
 }
 
@@ -52,6 +51,8 @@ def connector(
             continue
         if key not in known:
             given[key] = value
+
+    given["client_encoding"] = "UTF8"  # a wake is the name of a mechanism, any text
 
     def connect() -> psycopg.Connection[Any]:
         return connection_class.connect(conninfo, autocommit=True, **given)

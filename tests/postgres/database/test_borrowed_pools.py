@@ -68,7 +68,6 @@ KINDS: dict[str, dict[str, Any]] = {
     },
     "far away": {"kwargs": {"options": "-c TimeZone=Pacific/Auckland -c DateStyle=German"}},
     "broken adapters": {"configure": spoil},
-    "LATIN1": {"kwargs": {"client_encoding": "latin1"}},
     "one connection": {"max_size": 1},
     "no standing connections": {"min_size": 0, "max_size": 2},
     "checked": {"check": ConnectionPool.check_connection},
@@ -229,6 +228,36 @@ def test_a_pool_that_lets_nobody_wait_is_told_as_busy(conninfo: str, schema: str
 
 def attempt(store: PostgresStore) -> None:
     store.queue("mail").size()
+
+
+@pytest.mark.parametrize("encoding", ["latin1", "SQL_ASCII", "EUC_KR"])
+def test_a_client_encoding_without_every_character_is_refused_before_anything_is_stored(
+    conninfo: str, connection: psycopg.Connection[Any], schema: str, encoding: str
+) -> None:
+    kwargs = {"client_encoding": encoding}
+    with ConnectionPool(conninfo, min_size=1, kwargs=kwargs, open=True) as pool:
+        with pytest.raises(alkstore.InvalidConnection, match=f"{encoding.upper()}.*UTF8"):
+            PostgresStore(pool, schema)
+        with pool.connection() as one:
+            assert one.info.parameter_status("client_encoding") == encoding.upper()
+    found = connection.execute("SELECT to_regnamespace(quote_ident(%s))", [schema]).fetchone()
+    assert found == (None,)
+
+
+def test_a_connection_whose_client_encoding_was_changed_is_refused_and_goes_back(
+    conninfo: str, schema: str
+) -> None:
+    with ConnectionPool(conninfo, min_size=1, max_size=1, open=True) as pool:
+        store = PostgresStore(pool, schema)
+        with pool.connection() as one:
+            one.execute("SET client_encoding = 'LATIN1'")
+        for call in (lambda: store.queue("é").enqueue(1), lambda: store.transaction().__enter__()):
+            with pytest.raises(alkstore.InvalidConnection, match="LATIN1"):
+                call()
+        with pool.connection(timeout=1) as one:
+            one.execute("SET client_encoding = 'UTF8'")
+        assert store.queue("字").enqueue(1)
+        store.close()
 
 
 @pytest.mark.parametrize("given", [None, "postgresql://", object(), ConnectionPool], ids=repr)

@@ -70,14 +70,47 @@ def test_the_applications_settings_have_no_influence_and_stay(
     assert all(store.get_job(one) for one in ids)
 
 
-def test_a_character_that_the_client_encoding_lacks_is_told(
-    store: PostgresStore, conninfo: str
+TEXT = "\\ ' \" %s %% {} é 字 🦉 표"
+
+
+@pytest.mark.parametrize("encoding", ["latin1", "SQL_ASCII", "SJIS", "EUC_KR", "WIN1251", "UTF8"])
+def test_a_client_encoding_changes_no_text(
+    open_store: Callable[..., PostgresStore], conninfo: str, schema: str, encoding: str
+) -> None:
+    named = f'{schema} \\ "%s" é 字 🦉'[-40:]
+    store = open_store(schema=named)
+    try:
+        with store.listen(TEXT) as listener:
+            with psycopg.connect(conninfo, client_encoding=encoding) as connection:
+                job_id = store.enqueue_tx(connection, TEXT, TEXT, delay=0.25, priority=-3)
+                message = store.outbox_enqueue_tx(connection, TEXT, TEXT, expires=100)
+                store.notify_tx(connection, TEXT)
+                assert connection.info.parameter_status("client_encoding") == encoding.upper()
+            assert listener.wait(10) == alkstore.Wake(TEXT)
+        job, sent = store.get_job(job_id), store.get_job(message)
+        assert job is not None
+        assert sent is not None
+        assert (job.queue, job.payload, job.priority) == (TEXT, TEXT, -3)
+        assert (job.run_at - job.enqueued_at).total_seconds() == 0.25
+        assert (sent.queue, sent.payload) == (f"__alkstore_outbox:{TEXT}", TEXT)
+    finally:
+        with psycopg.connect(conninfo, autocommit=True) as connection:
+            connection.execute(
+                psycopg.sql.SQL("DROP SCHEMA {} CASCADE").format(psycopg.sql.Identifier(named))
+            )
+
+
+def test_a_failure_under_another_client_encoding_is_told(
+    store: PostgresStore, conninfo: str, schema: str
 ) -> None:
     with psycopg.connect(conninfo, client_encoding="latin1") as connection:
-        with pytest.raises(alkstore.DatabaseError, match="latin"):
+        connection.execute(
+            psycopg.sql.SQL("DROP TABLE {}").format(psycopg.sql.Identifier(schema, "jobs"))
+        )
+        with pytest.raises(alkstore.SchemaOutdated):
             store.enqueue_tx(connection, "字", 1)
-        store.enqueue_tx(connection, "mail", 1)
-    assert store.queue("mail").size() == 1
+        connection.rollback()
+        assert store.enqueue_tx(connection, "字", 1)
 
 
 def test_the_callers_cursor_keeps_its_result(store: PostgresStore, conninfo: str) -> None:

@@ -8,9 +8,11 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from alkstore.errors import DatabaseError, NoTransaction
-from alkstore_postgres.database.cursor import Params
+from alkstore_postgres.database.client_encoding import is_utf8
+from alkstore_postgres.database.cursor import EngineCursor, Params
 from alkstore_postgres.database.errors import translated
 from alkstore_postgres.database.seam.joined import Joined
+from alkstore_postgres.database.seam.literals import render
 from alkstore_postgres.database.session import Session
 
 AUTOCOMMIT_REFUSED = (
@@ -35,7 +37,7 @@ def join_psycopg(tx: Any) -> Joined | None:
         raise DatabaseError(CLOSED, retryable=True)
     if connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE:
         raise NoTransaction(AUTOCOMMIT_REFUSED)
-    return _PsycopgJoined(connection)
+    return _PsycopgJoined(connection) if is_utf8(connection) else _InAscii(connection)
 
 
 class _PsycopgJoined:
@@ -53,3 +55,31 @@ class _PsycopgJoined:
         """Run a statement that returns a row; return the row's first value."""
         with translated():
             return self._session.fetch_value(query, params)
+
+
+class _InAscii:
+    """Statements go out with their values in them, in ASCII, whatever the client encoding.
+
+    Only whole numbers come back.
+    """
+
+    __slots__ = ("_connection",)
+
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        self._connection = connection
+
+    def execute(self, query: bytes, params: Params = None) -> int:
+        """Run a statement; return how many rows it touched."""
+        return self._run(query, params).rowcount
+
+    def fetch_value(self, query: bytes, params: Params = None) -> Any:
+        """Run a statement that returns a row; return the row's first value."""
+        with translated():
+            row = self._run(query, params).fetchone()
+        return None if row is None else row[0]
+
+    def _run(self, query: bytes, params: Params) -> EngineCursor:
+        with translated():
+            cursor = EngineCursor(self._connection)
+            cursor.execute(render(query, params), prepare=False)
+            return cursor
