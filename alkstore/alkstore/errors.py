@@ -104,6 +104,9 @@ class SchemaTooNew(SchemaError):
 class DatabaseError(AlkstoreError):
     """The database, or the way to it, failed; the driver's error is the ``__cause__``.
 
+    Its message, and that of the cause, are what the server says first, without the details in
+    which it quotes values: a traceback shows no payload.
+
     Attributes:
         sqlstate: The five-character SQLSTATE code, or ``None`` when the failure happened
             outside the server (a refused connection, a pool time-out).

@@ -1,4 +1,10 @@
-"""How the drivers' errors become ours."""
+"""How the drivers' errors become ours.
+
+What the server says about a failure has a primary message and details. The details quote values:
+of a row that a constraint refused, of the statement with its literals. So our message is the
+primary one, and the driver's error, which is the cause and is printed with every traceback, is
+cut down to it as well. Its `diag` still has everything, for those who want to look.
+"""
 
 from __future__ import annotations
 
@@ -62,11 +68,26 @@ def translate_foreign(error: BaseException | None) -> AlkstoreError:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Translate what the driver raises inside the block, with the error as the cause."""
+    """Translate what the driver raises inside the block, with the error as the cause.
+
+    Only for the engine's own statements: the errors are changed, see `hush`.
+    """
     try:
         yield
     except (psycopg.Error, PoolTimeout, PoolClosed, TooManyRequests, UnicodeEncodeError) as error:
+        hush(error)
         raise translate(error) from error
+
+
+def hush(error: BaseException) -> None:
+    """Cut the text of a driver's error of ours down to what the server says first.
+
+    Args:
+        error: An error of psycopg or psycopg2. One that no server has sent stays as it is.
+    """
+    primary = getattr(getattr(error, "diag", None), "message_primary", None)
+    if primary is not None:
+        error.args = (primary,)
 
 
 def _told(error: BaseException, sqlstate: str | None, primary: str | None) -> AlkstoreError:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from alkstore.errors import DatabaseError, InvalidConnection, NoTransaction
 from alkstore_postgres.database.cursor import Params
-from alkstore_postgres.database.errors import translate_foreign
+from alkstore_postgres.database.errors import hush, translate_foreign
 from alkstore_postgres.database.seam.joined import Joined
 from alkstore_postgres.database.seam.literals import render
 from alkstore_postgres.database.seam.psycopg_connections import AUTOCOMMIT_REFUSED, CLOSED
@@ -78,6 +78,7 @@ class _Psycopg2Joined:
                 cursor.execute(render(query, params))
                 yield cursor
         except sys.modules["psycopg2"].Error as error:
+            hush(error)
             raise translate_foreign(error) from error
 
     def _whole_numbers(self) -> Any:
