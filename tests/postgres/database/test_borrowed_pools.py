@@ -260,7 +260,7 @@ def test_a_connection_whose_client_encoding_was_changed_is_refused_and_goes_back
         store.close()
 
 
-@pytest.mark.parametrize("given", [None, "postgresql://", object(), ConnectionPool], ids=repr)
+@pytest.mark.parametrize("given", [None, "postgresql://", Ellipsis, ConnectionPool], ids=repr)
 def test_anything_else_is_a_type_error(given: Any) -> None:
     with pytest.raises(TypeError, match="ConnectionPool"):
         PostgresStore(given)

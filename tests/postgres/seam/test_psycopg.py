@@ -150,7 +150,7 @@ def calls(store: PostgresStore, tx: Any) -> list[Callable[[], object]]:
     ]
 
 
-@pytest.mark.parametrize("tx", [None, "BEGIN", 42, object(), psycopg.Connection], ids=repr)
+@pytest.mark.parametrize("tx", [None, "BEGIN", 42, Ellipsis, psycopg.Connection], ids=repr)
 def test_anything_else_is_a_type_error_that_says_what_is_allowed(
     store: PostgresStore, tx: object
 ) -> None:
