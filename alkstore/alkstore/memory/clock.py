@@ -9,7 +9,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Protocol, runtime_checkable
 
 from alkstore._typing import override
-from alkstore.options import Seconds, aware_utc, seconds
+from alkstore.arguments import Seconds, aware_utc, seconds
 from alkstore.stop_token import Wakeable
 
 LAST = datetime.max.replace(tzinfo=timezone.utc)

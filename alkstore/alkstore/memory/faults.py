@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from alkstore.arguments import MAX_SECONDS
 from alkstore.errors import AlkstoreError, InvalidOption
 from alkstore.memory.data import ScheduleRow
 from alkstore.memory.every import read_every
 from alkstore.memory.grid import is_usable
 from alkstore.names import check_name
-from alkstore.options import MAX_SECONDS, resolve_schedule
+from alkstore.options import resolve_schedule
 
 MAX_SKIPPED: Final = 2**63 - 1
 """Where the count of skipped boundaries stays once it got there."""

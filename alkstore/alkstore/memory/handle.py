@@ -7,12 +7,12 @@ from datetime import datetime
 from typing import Any
 
 from alkstore._typing import override
+from alkstore.arguments import Seconds, positive_seconds, seconds
 from alkstore.backoff import retry_delay
 from alkstore.codec import Codec, decode_payload
 from alkstore.error_text import error_text
 from alkstore.memory.data import JobRow
 from alkstore.memory.settling import Claim, Settling
-from alkstore.options import Seconds, positive_seconds, seconds
 
 
 class MemoryJobHandle:

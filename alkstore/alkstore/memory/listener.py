@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 
 from alkstore._typing import Self
+from alkstore.arguments import Seconds, wait_seconds
 from alkstore.errors import InvalidOption
 from alkstore.memory.access import Access
 from alkstore.names import check_name
-from alkstore.options import Seconds, wait_seconds
 from alkstore.stop_token import Parker, StopToken, check_optional_stop
 from alkstore.values import Wake
 

@@ -9,11 +9,11 @@ from types import TracebackType
 from typing import Final
 
 from alkstore._typing import Self, override
+from alkstore.arguments import Seconds, positive_seconds
 from alkstore.errors import AlkstoreError, StoreClosed
 from alkstore.memory.access import Access, Sleeper
 from alkstore.memory.clock import later
 from alkstore.memory.leases import Lease, Leases
-from alkstore.options import Seconds, positive_seconds
 
 RENEWALS_PER_TTL: Final = 3
 """A kept lease is renewed when a third of its TTL has gone by."""

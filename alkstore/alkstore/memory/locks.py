@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import secrets
 
+from alkstore.arguments import Seconds, positive_seconds, wait_seconds
 from alkstore.errors import InvalidName, InvalidOption, LockTimeout
 from alkstore.memory.access import Access, Sleeper
 from alkstore.memory.leases import Lease, Leases
 from alkstore.memory.lock_handle import MemoryLockHandle
 from alkstore.names import check_name
-from alkstore.options import Seconds, positive_seconds, wait_seconds
 from alkstore.stop_token import StopToken, check_optional_stop
 
 

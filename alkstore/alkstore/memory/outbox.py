@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from alkstore._typing import Unpack, override
+from alkstore.arguments import Seconds
 from alkstore.names import check_name
-from alkstore.options import EnqueueOptions, Seconds
+from alkstore.options import EnqueueOptions
 from alkstore.runners.deliver import deliver
 from alkstore.runners.pool import check_work
 from alkstore.stop_token import StopToken, check_stop

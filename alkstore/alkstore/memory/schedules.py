@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from alkstore._typing import Unpack
+from alkstore.arguments import MAX_SECONDS
 from alkstore.errors import InvalidOption, InvalidSpec, ScheduleQuarantined, UnknownSchedule
 from alkstore.memory.access import Access
 from alkstore.memory.clock import LAST, later
@@ -184,16 +185,28 @@ class Schedules:
             interval=interval,
             queue=row.queue or "",
             priority=row.priority or 0,
-            expires=None if row.expires is None else timedelta(seconds=row.expires),
+            expires=_duration(row.expires),
             max_attempts=row.max_attempts,
-            starts_at=row.starts_at,
+            starts_at=_instant(row.starts_at),
             catch_up=row.catch_up or "",
-            next_fire_at=row.next_fire_at if is_usable(row.next_fire_at) else None,
-            last_fire_at=row.last_fire_at,
+            next_fire_at=_instant(row.next_fire_at),
+            last_fire_at=_instant(row.last_fire_at),
             paused=bool(row.paused),
             skipped=row.skipped or 0,
             quarantine=reason(row),
         )
+
+
+def _duration(seconds: float | None) -> timedelta | None:
+    """Return a duration that can be shown, or ``None``."""
+    if seconds is None or not abs(seconds) <= MAX_SECONDS:  # NaN is not
+        return None
+    return timedelta(seconds=seconds)
+
+
+def _instant(instant: datetime | None) -> datetime | None:
+    """Return an instant that can be computed with, or ``None``."""
+    return instant if is_usable(instant) else None
 
 
 def _register(data: MemoryData, wanted: ScheduleRow, interval: timedelta) -> None:
@@ -212,7 +225,7 @@ def _register(data: MemoryData, wanted: ScheduleRow, interval: timedelta) -> Non
     if row is not None:
         wanted.paused = bool(row.paused)
         wanted.skipped = max(row.skipped or 0, 0)
-        wanted.last_fire_at = row.last_fire_at
+        wanted.last_fire_at = _instant(row.last_fire_at)
         if row == wanted and fault(row) is None:
             return  # it says exactly this already
     data.schedules[wanted.name] = wanted

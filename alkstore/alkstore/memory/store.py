@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any
 
 from alkstore._typing import Self, Unpack, override
+from alkstore.arguments import Seconds, positive_int
 from alkstore.codec import DEFAULT_MAX_PAYLOAD_BYTES, Codec, JsonCodec
 from alkstore.errors import InvalidOption
 from alkstore.memory.access import Access
@@ -32,9 +33,7 @@ from alkstore.options import (
     EnqueueOptions,
     QueueOptions,
     ScheduleOptions,
-    Seconds,
     Stamps,
-    positive_int,
     resolve_enqueue,
     resolve_queue,
 )

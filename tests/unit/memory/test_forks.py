@@ -1,0 +1,83 @@
+"""A forked child has a copy of a memory store, and never waits for a thread of the parent's."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import pytest
+
+from alkstore.memory import ManualClock, MemoryStore
+from tests.support.forks import in_fork
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+
+
+def test_what_either_does_afterwards_the_other_never_sees(store: MemoryStore) -> None:
+    queue = store.queue("q")
+    queue.enqueue("before")
+
+    def child() -> list[str]:
+        queue.enqueue("in the child")
+        return [handle.payload for handle in queue.claim("w", 10)]
+
+    assert in_fork(child) == ["before", "in the child"]
+    assert [handle.payload for handle in queue.claim("w", 10)] == ["before"]
+
+
+def test_a_fork_waits_for_a_change_that_is_half_made(store: MemoryStore) -> None:
+    held, go = threading.Event(), threading.Event()
+
+    def change() -> None:
+        with store.data.lock:
+            held.set()
+            go.wait(10)
+            store.queue("q").enqueue_many([1, 2, 3])
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    held.wait(10)
+    threading.Timer(0.05, go.set).start()
+    assert in_fork(lambda: store.queue("q").size()) == 3
+    thread.join()
+
+
+def test_runners_and_leadership_stay_with_the_parent(
+    store: MemoryStore, clock: ManualClock
+) -> None:
+    runner = store.start_scheduler()
+    worker = store.start_worker("q", lambda _: None)
+    wait_until(lambda: runner.state == "leading")
+
+    def child() -> list[object]:
+        reason = worker.health().reason or ""
+        own = store.start_worker("own", lambda _: None)
+        store.queue("own").enqueue(1)
+        wait_until(lambda: store.queue("own").size() == 0)
+        return [runner.state, worker.state, "stay with the process" in reason, own.stop(5)]
+
+    assert in_fork(child) == ["stopped", "stopped", True, True]
+    assert runner.state == "leading"
+    store.queue("q").enqueue(1)
+    wait_until(lambda: store.queue("q").size() == 0)
+
+
+def test_a_clock_that_is_stepped_in_the_child_stands_still_in_the_parent(
+    store: MemoryStore, clock: ManualClock
+) -> None:
+    began = clock.now()
+    assert in_fork(lambda: clock.advance(60).isoformat()) != began.isoformat()
+    assert clock.now() == began
+
+
+def test_a_listener_hears_in_the_child_what_is_sent_there(store: MemoryStore) -> None:
+    with store.listen("news") as ear:
+
+        def child() -> bool:
+            assert ear.wait(0) is None
+            store.notify("news")
+            return ear.wait(5) is not None
+
+        assert in_fork(child) is True
+        assert ear.wait(0) is None
