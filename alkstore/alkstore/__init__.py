@@ -7,6 +7,7 @@ their resolution, the errors and the runner threads. An application imports an e
 
 from __future__ import annotations
 
+from alkstore.arguments import Seconds
 from alkstore.backoff import MAX_BACKOFF, retry_delay
 from alkstore.codec import DEFAULT_MAX_PAYLOAD_BYTES, Codec, JsonCodec
 from alkstore.errors import (
@@ -32,7 +33,7 @@ from alkstore.errors import (
     UnknownSchedule,
 )
 from alkstore.names import MAX_NAME_BYTES, RESERVED_PREFIX
-from alkstore.options import EnqueueOptions, QueueOptions, ScheduleOptions, Seconds
+from alkstore.options import EnqueueOptions, QueueOptions, ScheduleOptions
 from alkstore.stop_token import SignalRegistration, StopToken
 from alkstore.traits import (
     Delivery,

@@ -15,8 +15,8 @@ from types import FrameType, TracebackType
 from typing import Protocol
 
 from alkstore._typing import Self
+from alkstore.arguments import wait_seconds
 from alkstore.errors import InvalidOption
-from alkstore.options import wait_seconds
 
 _SLICE = 0.5
 """The longest sleep of `StopToken.wait` without a look, in seconds.

@@ -10,9 +10,9 @@ from typing import Any, TypedDict
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from alkstore.arguments import Seconds, positive_int, positive_seconds, refuse_unknown
 from alkstore.codec import DEFAULT_MAX_PAYLOAD_BYTES, Codec, JsonCodec
 from alkstore.errors import InvalidOption
-from alkstore.options import Seconds, positive_int, positive_seconds, refuse_unknown
 
 DEFAULT_SCHEMA = "alkstore"
 

@@ -13,6 +13,7 @@ from typing import Any
 import psycopg
 
 from alkstore._typing import Self, Unpack
+from alkstore.arguments import Seconds, positive_int
 from alkstore.names import check_name, outbox_queue
 from alkstore.options import (
     OUTBOX_STAMPS,
@@ -20,9 +21,7 @@ from alkstore.options import (
     EnqueueOptions,
     QueueOptions,
     ScheduleOptions,
-    Seconds,
     Stamps,
-    positive_int,
     resolve_enqueue,
     resolve_queue,
 )

@@ -9,7 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from alkstore import MAX_BACKOFF, retry_delay
-from alkstore.options import MAX_SECONDS, OUTBOX_STAMPS, QUEUE_DEFAULTS
+from alkstore.arguments import MAX_SECONDS
+from alkstore.options import OUTBOX_STAMPS, QUEUE_DEFAULTS
 
 BASES = st.floats(min_value=0.001, max_value=MAX_SECONDS)
 ATTEMPTS = st.one_of(st.integers(1, 60), st.integers(1, 10**9))

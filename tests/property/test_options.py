@@ -17,21 +17,17 @@ from hypothesis import strategies as st
 
 from alkstore import InvalidOption
 from alkstore._typing import override
+from alkstore.arguments import MAX_SECONDS, aware_utc, positive_int, seconds, wait_seconds
 from alkstore.options import (
     MAX_ATTEMPTS_LIMIT,
-    MAX_SECONDS,
     OUTBOX_STAMPS,
     QUEUE_DEFAULTS,
     Enqueue,
     ScheduleSettings,
     Stamps,
-    aware_utc,
-    positive_int,
     resolve_enqueue,
     resolve_queue,
     resolve_schedule,
-    seconds,
-    wait_seconds,
 )
 
 SHORTEST = 0.001
@@ -165,6 +161,24 @@ def test_every_unknown_option_is_refused_even_as_none(
         return
     message = refusal(resolve, {name: value})
     assert all(known in message for known in RESOLVERS[resolve])
+
+
+# Delay and expiry
+
+
+@given(delay=LEGAL_DURATIONS, expires=LEGAL_DURATIONS)
+@example(delay=100, expires=5)
+@example(delay=60, expires=60)
+@example(delay=timedelta(minutes=1), expires=60.001)
+def test_a_job_that_would_expire_before_it_is_due_is_refused(
+    delay: float | timedelta, expires: float | timedelta
+) -> None:
+    given_ = {"delay": delay, "expires": expires}
+    if in_seconds(delay) < in_seconds(expires):
+        resolved = enqueue(given_)
+        assert (resolved.delay, resolved.expires) == (in_seconds(delay), in_seconds(expires))
+    else:
+        assert "expires must be longer than delay" in refusal(enqueue, given_)
 
 
 # Durations

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from alkstore._typing import override
+from alkstore.arguments import positive_int
 from alkstore.errors import InvalidOption
 from alkstore.names import check_name
-from alkstore.options import positive_int
 from alkstore.runners.attempt import RELEASE, Outcome
 from alkstore.runners.claims import Claims
 from alkstore.runners.identity import default_worker_id

@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from alkstore._typing import Self, override
+from alkstore.arguments import Seconds, wait_seconds
 from alkstore.errors import StoreClosed
-from alkstore.options import Seconds, wait_seconds
 from alkstore.runners.at_exit import stop_at_exit
 from alkstore.runners.hosting import frozen_threads
 from alkstore.runners.pause import pause

@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Protocol
 
 from alkstore._typing import Self
-from alkstore.options import Seconds
+from alkstore.arguments import Seconds
 
 
 class LockHandle(Protocol):

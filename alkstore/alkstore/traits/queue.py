@@ -7,7 +7,8 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from alkstore._typing import Unpack
-from alkstore.options import EnqueueOptions, Seconds
+from alkstore.arguments import Seconds
+from alkstore.options import EnqueueOptions
 from alkstore.stop_token import StopToken
 from alkstore.values import DeadJob, QueueStats
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from alkstore.options import Seconds
+from alkstore.arguments import Seconds
 from alkstore.values import RunnerHealth, RunnerState
 
 

@@ -7,7 +7,8 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from alkstore._typing import Self, Unpack
-from alkstore.options import EnqueueOptions, QueueOptions, Seconds
+from alkstore.arguments import Seconds
+from alkstore.options import EnqueueOptions, QueueOptions
 from alkstore.stop_token import StopToken
 from alkstore.traits.delivery import Delivery, Handler
 from alkstore.traits.lock import LockHandle

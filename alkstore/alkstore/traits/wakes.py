@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Protocol
 
 from alkstore._typing import Self
-from alkstore.options import Seconds
+from alkstore.arguments import Seconds
 from alkstore.stop_token import StopToken
 from alkstore.values import Wake
 

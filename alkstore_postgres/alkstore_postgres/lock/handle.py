@@ -6,8 +6,8 @@ import logging
 from types import TracebackType
 
 from alkstore._typing import Self, override
+from alkstore.arguments import Seconds, positive_seconds
 from alkstore.errors import AlkstoreError
-from alkstore.options import Seconds, positive_seconds
 from alkstore_postgres.lock.keeper import Keeper
 
 logger = logging.getLogger(__name__)

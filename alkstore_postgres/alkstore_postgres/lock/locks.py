@@ -7,9 +7,9 @@ import secrets
 import time
 from typing import Final
 
+from alkstore.arguments import Seconds, positive_seconds, wait_seconds
 from alkstore.errors import InvalidName, InvalidOption, LockTimeout
 from alkstore.names import check_name
-from alkstore.options import Seconds, positive_seconds, wait_seconds
 from alkstore.stop_token import Parker, StopToken, check_optional_stop
 from alkstore_postgres.lock.handle import PostgresLockHandle
 from alkstore_postgres.lock.keeper import Keeper

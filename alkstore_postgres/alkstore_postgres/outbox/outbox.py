@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from alkstore._typing import Unpack, override
+from alkstore.arguments import Seconds
 from alkstore.errors import DatabaseError
 from alkstore.names import check_name
-from alkstore.options import EnqueueOptions, Seconds
+from alkstore.options import EnqueueOptions
 from alkstore.runners.deliver import deliver
 from alkstore.runners.pause import pause
 from alkstore.runners.pool import check_work

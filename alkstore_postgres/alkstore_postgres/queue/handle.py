@@ -8,10 +8,10 @@ from typing import Any
 from uuid import UUID
 
 from alkstore._typing import override
+from alkstore.arguments import Seconds, positive_seconds, seconds
 from alkstore.backoff import retry_delay
 from alkstore.codec import Codec, decode_payload
 from alkstore.error_text import error_text
-from alkstore.options import Seconds, positive_seconds, seconds
 from alkstore_postgres.queue.settler import Claim, Settler
 
 

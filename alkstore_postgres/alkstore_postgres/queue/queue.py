@@ -7,18 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from alkstore._typing import Unpack, override
+from alkstore.arguments import Seconds, listed, positive_int, seconds, wait_seconds
 from alkstore.errors import InvalidOption
 from alkstore.names import check_name
-from alkstore.options import (
-    EnqueueOptions,
-    Seconds,
-    Stamps,
-    listed,
-    positive_int,
-    resolve_enqueue,
-    seconds,
-    wait_seconds,
-)
+from alkstore.options import EnqueueOptions, Stamps, resolve_enqueue
 from alkstore.stop_token import StopToken, check_optional_stop
 from alkstore.traits import JobHandle
 from alkstore.values import DeadJob, QueueStats

@@ -7,15 +7,10 @@ from datetime import datetime
 from functools import lru_cache
 from typing import NamedTuple
 
+from alkstore.arguments import MAX_SECONDS, positive_int
 from alkstore.errors import AlkstoreError, InvalidOption
 from alkstore.names import check_name
-from alkstore.options import (
-    MAX_ATTEMPTS_LIMIT,
-    MAX_PRIORITY,
-    MAX_SECONDS,
-    MIN_PRIORITY,
-    positive_int,
-)
+from alkstore.options import MAX_ATTEMPTS_LIMIT, MAX_PRIORITY, MIN_PRIORITY
 from alkstore_postgres.scheduler.every import parse_every
 from alkstore_postgres.scheduler.instants import MICROS_PER_SECOND, is_sound, to_micros
 

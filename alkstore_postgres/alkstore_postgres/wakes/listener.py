@@ -9,9 +9,9 @@ from types import TracebackType
 from typing import Final
 
 from alkstore._typing import Self
+from alkstore.arguments import Seconds, wait_seconds
 from alkstore.errors import InvalidOption
 from alkstore.names import check_name
-from alkstore.options import Seconds, wait_seconds
 from alkstore.stop_token import Parker, StopToken, check_optional_stop
 from alkstore.values import Wake
 from alkstore_postgres.wakes.hub import WakeHub

@@ -104,7 +104,7 @@ def test_a_requeued_job_lives_again_with_its_id_and_stamps(queue: Queue, table: 
 
 
 def test_a_requeued_job_is_due_at_once_and_no_longer_expires(queue: Queue, table: JobTable) -> None:
-    job = queue.enqueue(1, delay=3600, expires=60)
+    job = queue.enqueue(1, delay=3600, expires=7200)
     table.move(job, "expires_at", -1)
     assert queue.claim("w") == []
     assert queue.dead()[0].error == "expired"

@@ -80,7 +80,7 @@ def test_many_exhausted_jobs_die_at_once_and_hide_no_good_one(
 def test_an_expired_job_is_never_claimed_and_dies_as_expired(
     queue: Queue, table: JobTable, delay: float
 ) -> None:
-    job = queue.enqueue(1, expires=60, delay=delay)
+    job = queue.enqueue(1, expires=7200, delay=delay)
     table.move(job, "expires_at", -0.001)
     assert queue.claim("w") == []
     (letter,) = queue.dead()

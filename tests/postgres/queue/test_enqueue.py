@@ -90,8 +90,10 @@ def test_an_expiry_counts_from_now(queue: Queue, table: JobTable) -> None:
 def test_the_longest_durations_are_stored(store: PostgresStore, table: JobTable) -> None:
     longest = timedelta(days=36_500)
     queue = store.queue("mail", visibility_timeout=longest, base_backoff=longest)
-    row = table.row(queue.enqueue(1, delay=longest, expires=longest, max_attempts=2**31 - 1))
+    row = table.row(queue.enqueue(1, delay=longest, max_attempts=2**31 - 1))
     assert row["run_at"] - row["enqueued_at"] == longest
+    shorter = table.row(queue.enqueue(1, expires=longest))
+    assert shorter["expires_at"] - shorter["enqueued_at"] == longest
     assert row["visibility_timeout"] == row["base_backoff"] == longest.total_seconds()
     assert row["max_attempts"] == 2**31 - 1
 

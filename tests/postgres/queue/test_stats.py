@@ -88,7 +88,7 @@ def test_what_no_claim_would_get_is_not_ready(queue: Queue, table: JobTable) -> 
     table.lapse(exhausted, outlived)
     table.move(outlived, "expires_at", -1)
     due = queue.enqueue(3, expires=60)
-    not_due = queue.enqueue(4, expires=60, delay=60)
+    not_due = queue.enqueue(4, expires=120, delay=60)
     table.move(due, "expires_at", -1)
     table.move(not_due, "expires_at", -1)
     assert queue.stats() == NOTHING
