@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,17 @@ from tests.support.sql_probe import SqlProbe
 # Fixtures of tests that need a server, and of tests that need one to take down.
 _NEED_SERVER = {"server"}
 _NEED_PROGRAMS = {"server_programs"}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Make what a test has printed and logged fit to be sent between the run's processes."""
+    report = yield
+    report.sections = [
+        (title, text.encode("utf-8", "backslashreplace").decode())
+        for title, text in report.sections
+    ]
+    return report
 
 
 @pytest.fixture(scope="session", autouse=True)
