@@ -178,7 +178,7 @@ def run(url: str) -> bool:
         others = [Process("worker", "worker", url), Process("relay", "relay", url)]
         alive = webs + others
         try:
-            leader = wait_for_leader(webs, limit=10)
+            leader = wait_for_leader(webs, limit=20)
             if leader is None:
                 tell("shop", "nobody leads")
                 return False
