@@ -152,7 +152,7 @@ class Schedules:
                 (
                     row.next_fire_at
                     for row in data.schedules.values()
-                    if row.paused is False and row.quarantine is None and row.next_fire_at
+                    if row.paused is not True and row.quarantine is None and row.next_fire_at
                 ),
                 default=None,
             )
@@ -168,7 +168,7 @@ class Schedules:
                 why = reason(row)
                 if why is not None:
                     quarantined[name] = why
-                elif row.paused is False and _is_late(row, now):
+                elif not row.paused and _is_late(row, now):
                     late.append(name)
         return {"late": late, "quarantined": quarantined}
 
@@ -258,7 +258,7 @@ def _is_late(row: ScheduleRow, now: datetime) -> bool:
 
 def _is_due(row: ScheduleRow, now: datetime) -> bool:
     """Whether a tick has to look at *row*: a boundary has come, or its time is damaged."""
-    if row.paused is not False or row.quarantine is not None:
+    if row.paused is True or row.quarantine is not None:
         return False
     return row.next_fire_at is None or row.next_fire_at <= now or row.next_fire_at >= LAST
 
