@@ -32,7 +32,11 @@ class InvalidOption(AlkstoreError, ValueError):
 
 
 class InvalidConnection(InvalidOption, TypeError):
-    """What was given as a pool or a transaction is nothing that the engine can use."""
+    """What was given as a pool or a transaction is nothing that the engine can use.
+
+    Another kind of object, an asynchronous connection, a pool that is not open or whose
+    connections do not speak UTF-8.
+    """
 
 
 class CodecError(AlkstoreError, ValueError):
@@ -86,7 +90,7 @@ class NoTransaction(AlkstoreError):
 
 
 class StoreClosed(AlkstoreError):
-    """The store was closed; open a new one."""
+    """The store, or the pool that it was lent, was closed; open a new one."""
 
 
 class SchemaError(AlkstoreError):

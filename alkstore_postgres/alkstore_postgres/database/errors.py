@@ -36,7 +36,8 @@ def translate(error: Exception) -> AlkstoreError:
     """
     if isinstance(error, PoolClosed):
         rest_if_ending()
-        return StoreClosed(f"the connection pool cannot be used: {error}")
+        # A pool is closed for good, and so is a store over it: runners end.
+        return StoreClosed(f"the pool that the store was lent is closed: {error}")
     if isinstance(error, (PoolTimeout, TooManyRequests)):
         msg = f"no connection could be had from the pool in time: {error}"
         return DatabaseError(msg, retryable=True)

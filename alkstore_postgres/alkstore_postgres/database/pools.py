@@ -118,13 +118,16 @@ class Pools:
 
 
 def check_pool(pool: object) -> AnyPool:
-    """Return *pool* when it is a psycopg `ConnectionPool`.
+    """Return *pool* when it is a psycopg `ConnectionPool` that is open.
 
     Raises:
-        InvalidConnection: It is something else, an asynchronous pool for one.
+        InvalidConnection: It is something else, an asynchronous pool for one, or not open.
     """
     if not isinstance(pool, ConnectionPool):
         msg = f"a psycopg_pool.ConnectionPool is needed, not a {type(pool).__name__}"
+        raise InvalidConnection(msg)
+    if pool.closed:
+        msg = f"the pool {pool.name!a} is not open: call its open() first; a closed one stays closed"
         raise InvalidConnection(msg)
     return pool
 

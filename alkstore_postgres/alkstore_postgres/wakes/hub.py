@@ -101,11 +101,6 @@ class WakeHub:
         return self._state
 
     @property
-    def is_deaf(self) -> bool:
-        """Whether the way to the server swallows notifications, as a pooler does."""
-        return self._state == "deaf"
-
-    @property
     def closed(self) -> bool:
         """Whether `close` was called."""
         return self._closed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import weakref
 from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Final
@@ -48,6 +49,9 @@ class PostgresListener:
     written in single operations, so that neither a signal handler nor a fork can meet a
     lock that is held.
 
+    One that is dropped without `close` is closed when it is collected: the hub knows its ear
+    only.
+
     Args:
         hub: Where the wakes come from.
         channels: The names to listen on, checked.
@@ -55,11 +59,8 @@ class PostgresListener:
 
     def __init__(self, hub: WakeHub, channels: tuple[str, ...]) -> None:
         self._hub = hub
-        self._channels = channels
-        self._woken: dict[str, bool] = {}
-        self._parkers: dict[int, Parker] = {}
-        self._closed = False
-        self._attach()
+        self._ear = _Ear(hub, channels)
+        weakref.finalize(self, self._ear.close).atexit = False
 
     def wait(self, timeout: Seconds | None = None, stop: StopToken | None = None) -> Wake | None:
         """Return the next wake; ``None`` when the time is up, on *stop*, or when closed.
@@ -74,15 +75,15 @@ class PostgresListener:
         limit = wait_seconds(timeout)
         stop = check_optional_stop(stop)
         deadline = None if limit is None else time.monotonic() + limit
-        if self._pid != os.getpid():
-            self._attach()
+        ear = self._ear
+        ear.follow_fork()
         parker = Parker()
         try:
-            self._parkers[id(parker)] = parker
+            ear.parkers[id(parker)] = parker
             if stop is not None:
                 stop.attach(parker)
             while not self._has_ended(stop):
-                name = self._take()
+                name = ear.take()
                 if name is not None:
                     return Wake(name)
                 left = None if deadline is None else deadline - time.monotonic()
@@ -91,13 +92,13 @@ class PostgresListener:
                 parker.park(left)
             return None
         finally:
-            self._parkers.pop(id(parker), None)
+            ear.parkers.pop(id(parker), None)
             if stop is not None:
                 stop.detach(parker)
 
     def forget(self) -> None:
         """Forget the wakes that nobody waited for."""
-        self._woken.clear()
+        self._ear.woken.clear()
 
     def __iter__(self) -> Iterator[Wake]:
         """Yield wakes until the listener, or its store, is closed."""
@@ -106,11 +107,7 @@ class PostgresListener:
 
     def close(self) -> None:
         """Stop hearing; ends the waits of other threads. May be called again."""
-        if not self._closed:
-            self._closed = True
-            for name in self._channels:
-                self._hub.detach(name, self._hear)
-        self._unpark()
+        self._ear.close()
 
     def __enter__(self) -> Self:
         """Return the listener."""
@@ -125,26 +122,51 @@ class PostgresListener:
         """Close it."""
         self.close()
 
+    def _has_ended(self, stop: StopToken | None) -> bool:
+        return self._ear.closed or self._hub.closed or (stop is not None and stop.cancelled)
+
+
+class _Ear:
+    """What a listener has heard, and who waits for it; attached to the hub until it is closed."""
+
+    def __init__(self, hub: WakeHub, channels: tuple[str, ...]) -> None:
+        self._hub = hub
+        self._channels = channels
+        self.woken: dict[str, bool] = {}
+        self.parkers: dict[int, Parker] = {}
+        self.closed = False
+        self._attach()
+
+    def follow_fork(self) -> None:
+        """Attach to the hub of the child after a fork."""
+        if self._pid != os.getpid():
+            self._attach()
+
+    def take(self) -> str | None:
+        """Take the channel that has waited longest."""
+        for name in self.woken.copy():
+            if self.woken.pop(name, False):
+                return name
+        return None
+
+    def close(self) -> None:
+        """Leave the hub, and end all waits."""
+        if not self.closed:
+            self.closed = True
+            for name in self._channels:
+                self._hub.detach(name, self._hear)
+        self._unpark()
+
     def _attach(self) -> None:
         self._pid = os.getpid()
-        if not self._closed:
+        if not self.closed:
             for name in self._channels:
                 self._hub.attach(name, self._hear)
 
-    def _has_ended(self, stop: StopToken | None) -> bool:
-        return self._closed or self._hub.closed or (stop is not None and stop.cancelled)
-
     def _hear(self, name: str) -> None:
-        self._woken[name] = True
+        self.woken[name] = True
         self._unpark()
 
     def _unpark(self) -> None:
-        for parker in self._parkers.copy().values():
+        for parker in self.parkers.copy().values():
             parker.unpark()
-
-    def _take(self) -> str | None:
-        """Take the channel that has waited longest."""
-        for name in self._woken.copy():
-            if self._woken.pop(name, False):
-                return name
-        return None

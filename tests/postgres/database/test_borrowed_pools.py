@@ -202,14 +202,18 @@ def test_a_pool_whose_reset_fails_goes_on_with_new_connections(conninfo: str, sc
 
 def test_a_pool_that_is_not_open_is_told(conninfo: str, schema: str) -> None:
     pool = ConnectionPool(conninfo, open=False)
-    with pytest.raises(alkstore.StoreClosed, match="not open yet"):
+    with pytest.raises(alkstore.InvalidConnection, match="is not open"):
         PostgresStore(pool, schema)
     pool.open()
     store = PostgresStore(pool, schema)
+    runner = store.start_worker("mail", lambda _: None)
     pool.close()
-    with pytest.raises(alkstore.StoreClosed, match="already closed"):
+    with pytest.raises(alkstore.StoreClosed, match="the pool that the store was lent is closed"):
         store.queue("mail").enqueue(1)
+    assert runner.join(10), "there is nothing left to do for it"
     store.close()
+    with pytest.raises(alkstore.InvalidConnection, match="is not open"):
+        PostgresStore(pool, schema)
 
 
 def test_a_pool_that_lets_nobody_wait_is_told_as_busy(conninfo: str, schema: str) -> None:

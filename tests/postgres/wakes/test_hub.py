@@ -260,14 +260,14 @@ def test_a_way_that_swallows_notifications_is_told_once_and_tried_again(
     proxy.swallows = True
     hub, ear = make_hub(through_proxy, patience=0.2, deaf_pause=0.1), Ear()
     hub.attach("x", ear)
-    wait_until(lambda: hub.is_deaf)
+    wait_until(lambda: hub.state == "deaf")
     wait_until(lambda: proxy.accepted >= 4)
-    assert hub.is_deaf
+    assert hub.state == "deaf"
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
     assert ear.heard == []
     proxy.swallows = False
     wait_until(lambda: ear.heard == ["x"])
-    assert not hub.is_deaf
+    assert hub.state != "deaf"
 
 
 def test_a_connection_that_goes_deaf_is_found(
@@ -277,7 +277,7 @@ def test_a_connection_that_goes_deaf_is_found(
     hub.attach("x", Ear())
     assert hub.settle(5)
     proxy.swallows = True
-    wait_until(lambda: hub.is_deaf, 2)
+    wait_until(lambda: hub.state == "deaf", 2)
 
 
 def test_a_stream_of_foreign_wakes_starves_nobody(

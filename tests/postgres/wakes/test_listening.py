@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from collections.abc import Callable
@@ -295,4 +296,23 @@ def listeners() -> int:
 
 def parkers(listener: Listener) -> dict[int, Any]:
     assert isinstance(listener, PostgresListener)
-    return listener._parkers
+    return listener._ear.parkers
+
+
+def test_a_listener_that_is_dropped_without_close_leaves_the_hub(store: PostgresStore) -> None:
+    waiters = store._parts.hub._waiters
+    kept = store.listen("x")
+    dropped = store.listen("x", "y")
+    assert {name: len(sinks) for name, sinks in waiters._sinks.items()} == {"x": 2, "y": 1}
+    del dropped
+    gc.collect()
+    assert {name: len(sinks) for name, sinks in waiters._sinks.items()} == {"x": 1}
+    store.notify("x")
+    assert kept.wait(5) == Wake("x")
+
+
+def test_a_loop_over_a_listener_that_nobody_else_holds_goes_on(store: PostgresStore) -> None:
+    wakes = iter(store.listen("x"))
+    gc.collect()
+    store.notify("x")
+    assert next(wakes) == Wake("x")

@@ -37,7 +37,7 @@ def test_a_transaction_pooler_is_detected_told_once_and_left_clean(
     hub = WakeHub(connector(where, {}), schema, deaf_pause=0.1)
     hub.attach("x", lambda _name: None)
     try:
-        wait_until(lambda: hub.is_deaf, 10)
+        wait_until(lambda: hub.state == "deaf", 10)
         time.sleep(3)
     finally:
         hub.close()
