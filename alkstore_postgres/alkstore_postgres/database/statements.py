@@ -11,6 +11,7 @@ from psycopg import sql
 
 from alkstore_postgres.database.client_encoding import identifier
 from alkstore_postgres.database.operators import qualify
+from alkstore_postgres.database.store_clock import with_clock_of
 
 _NAME = re.compile(r"^-- name: (?P<name>\w+)$", re.MULTILINE)
 _COMMENT = re.compile(r"^\s*--.*\n?", re.MULTILINE)
@@ -36,7 +37,9 @@ class Statements:
         self._origin = f"{package}/{file}"
         # A percent sign would begin a parameter.
         self._schema = identifier(schema.replace("%", "%%"))
-        self._blocks = _blocks(package, file)
+        self._blocks = {
+            name: with_clock_of(schema, block) for name, block in _blocks(package, file).items()
+        }
         self._queries: dict[tuple[str, int | None], bytes] = {}
 
     def __getitem__(self, name: str) -> bytes:

@@ -1,0 +1,214 @@
+"""Section 7: boundary math, and the tick."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+import pytest
+
+from alkstore.errors import ScheduleQuarantined
+from alkstore.testing.contract.base import (
+    LIMIT,
+    Background,
+    Contract,
+    boundary,
+    claim,
+    live,
+    schedule,
+    spanning,
+)
+from alkstore.testing.harness import DamagesSchedules, EngineHarness
+from alkstore.traits import Store
+
+MINUTE = timedelta(minutes=1)
+
+
+def fired(store: Store, queue: str = "q") -> list[datetime | None]:
+    """Claim what was fired; return the boundaries in the order of the jobs."""
+    handles = store.queue(queue).claim("worker", 1000)
+    return [handle.scheduled_for for handle in sorted(handles, key=lambda handle: handle.id)]
+
+
+def grid(first: datetime, count: int, step: timedelta = MINUTE) -> Sequence[datetime]:
+    """Return so many boundaries from *first* on."""
+    return [first + number * step for number in range(count)]
+
+
+class BoundariesContract(Contract):
+    """A tick fires each boundary once, and what is passed over is counted."""
+
+    def test_nothing_fires_before_its_boundary(self, engine: EngineHarness, store: Store) -> None:
+        store.schedule("s", "@every 1m", "q", 1)
+        engine.advance(30)
+        assert engine.tick(store) == 0
+        engine.advance(30)
+        assert engine.tick(store) == 1
+        assert engine.tick(store) == 0
+
+    def test_a_fired_job_carries_its_boundary_and_the_stamps_of_its_schedule(
+        self, engine: EngineHarness, store: Store
+    ) -> None:
+        store.schedule("s", "@every 1h", "q", [1], priority=9, expires=90, max_attempts=7)
+        first = boundary(store, "s")
+        engine.advance(3605)
+        with spanning(engine) as span:
+            assert engine.tick(store) == 1
+        job = live(store, claim(store.queue("q")).id)
+        assert (job.schedule, job.scheduled_for) == ("s", first)
+        assert (job.payload, job.priority, job.max_attempts) == ([1], 9, 7)
+        assert (job.visibility_timeout, job.base_backoff) == (5 * MINUTE, MINUTE)
+        assert job.run_at == job.enqueued_at
+        assert job.enqueued_at in span
+        assert job.expires_at == job.enqueued_at + timedelta(seconds=90)
+        after = schedule(store, "s")
+        assert (after.last_fire_at, after.next_fire_at) == (first, first + timedelta(hours=1))
+
+    def test_no_open_handle_lends_its_options_to_a_fired_job(
+        self, engine: EngineHarness, store: Store
+    ) -> None:
+        queue = store.queue("q", max_attempts=99, visibility_timeout=1, base_backoff=1)
+        store.schedule("s", "@every 1h", "q", 1)
+        engine.advance(3601)
+        engine.tick(store)
+        job = live(store, claim(queue).id)
+        assert (job.max_attempts, job.priority, job.expires_at) == (3, 0, None)
+        assert (job.visibility_timeout, job.base_backoff) == (5 * MINUTE, MINUTE)
+
+    @pytest.mark.parametrize(
+        ("missed", "fires", "skipped"),
+        [(1, 1, 0), (2, 2, 0), (63, 63, 0), (64, 64, 0), (65, 64, 1), (1000, 64, 936)],
+    )
+    def test_all_missed_boundaries_fire_oldest_first_up_to_64(
+        self, engine: EngineHarness, store: Store, missed: int, fires: int, skipped: int
+    ) -> None:
+        store.schedule("s", "@every 1m", "q", 1)
+        first = boundary(store, "s")
+        engine.advance(missed * 60 + 1)
+        assert engine.tick(store) == fires
+        assert fired(store) == grid(first, fires)
+        after = schedule(store, "s")
+        assert after.skipped == skipped
+        assert after.next_fire_at == first + missed * MINUTE
+        assert after.last_fire_at == grid(first, fires)[-1]
+
+    @pytest.mark.parametrize("missed", [1, 2, 64, 65, 1000])
+    def test_the_latest_missed_boundary_alone_fires_if_that_is_wished(
+        self, engine: EngineHarness, store: Store, missed: int
+    ) -> None:
+        store.schedule("s", "@every 1m", "q", 1, catch_up="latest")
+        first = boundary(store, "s")
+        engine.advance(missed * 60 + 1)
+        assert engine.tick(store) == 1
+        assert fired(store) == [first + (missed - 1) * MINUTE]
+        after = schedule(store, "s")
+        assert (after.skipped, after.next_fire_at) == (missed - 1, first + missed * MINUTE)
+
+    def test_nothing_that_was_skipped_fires_later(
+        self, engine: EngineHarness, store: Store
+    ) -> None:
+        store.schedule("s", "@every 1m", "q", 1)
+        first = boundary(store, "s")
+        engine.advance(100 * 60 + 1)
+        assert engine.tick(store) == 64
+        assert engine.tick(store) == 0
+        fired(store)
+        engine.advance(60)
+        assert engine.tick(store) == 1
+        assert fired(store) == [first + 100 * MINUTE]
+        assert schedule(store, "s").skipped == 36
+
+    def test_a_boundary_that_is_now_is_due(self, engine: EngineHarness, store: Store) -> None:
+        anchor = engine.now() + MINUTE
+        store.schedule("s", "@every 1m", "q", 1, starts_at=anchor)
+        engine.advance((anchor - engine.now()).total_seconds())
+        assert engine.tick(store) == 1
+        assert fired(store) == [anchor]
+
+    def test_the_grid_never_drifts_however_late_the_ticks_are(
+        self, engine: EngineHarness, store: Store
+    ) -> None:
+        store.schedule("s", "@every 7s", "q", 1)
+        first = boundary(store, "s")
+        engine.advance(7)
+        for late in (0.5, 7.25, 3.125, 13.875, 0.001, 20):
+            engine.advance(late)
+            engine.tick(store)
+        boundaries = fired(store)
+        assert boundaries == grid(first, len(boundaries), timedelta(seconds=7))
+        assert len(boundaries) == (44.751 + 7) // 7
+
+    def test_a_change_of_the_cap_counts_per_schedule(
+        self, engine: EngineHarness, store: Store
+    ) -> None:
+        store.schedule("fast", "@every 1s", "fast", 1)
+        store.schedule("slow", "@every 1m", "slow", 1)
+        engine.advance(121)
+        assert engine.tick(store) == 66
+        assert (store.queue("fast").size(), store.queue("slow").size()) == (64, 2)
+
+    def test_two_tickers_at_once_never_fire_a_boundary_twice(
+        self, engine: EngineHarness, store: Store
+    ) -> None:
+        for number in range(20):
+            store.schedule(f"s{number}", "@every 1m", "q", number)
+        stores = [store, *(engine.open() for _ in range(2))]
+        engine.advance(61)
+        begin = threading.Barrier(len(stores))
+
+        def tick(of: Store) -> int:
+            begin.wait()
+            return engine.tick(of)
+
+        tickers = [Background(lambda of=each: tick(of)) for each in stores]  # type: ignore[misc]
+        total = sum(ticker.result() for ticker in tickers)
+        assert total + engine.tick(store) == 20
+        assert store.queue("q").size() == 20
+
+    def test_a_fire_wakes_who_waits_on_the_queue(
+        self, engine: EngineHarness, store: Store, other: Store
+    ) -> None:
+        store.schedule("s", "@every 1h", "q", 1)
+        waiter = Background(lambda: other.queue("q").claim_wait("worker", timeout=LIMIT))
+        engine.advance(3601)
+        assert engine.tick(store) == 1
+        assert [handle.schedule for handle in waiter.result()] == ["s"]
+
+    def test_a_fire_is_heard_and_a_tick_that_finds_nothing_due_is_not(
+        self, engine: EngineHarness, store: Store, other: Store
+    ) -> None:
+        store.schedule("s", "@every 1h", "q", 1)
+        with other.listen("q", "mark") as listener:
+            assert engine.tick(store) == 0
+            store.notify("mark")
+            wake = listener.wait(LIMIT)
+            assert wake is not None
+            assert wake.channel == "mark"
+            engine.advance(3601)
+            assert engine.tick(store) == 1
+            wake = listener.wait(LIMIT)
+            assert wake is not None
+            assert wake.channel == "q"
+
+    def test_a_damaged_schedule_is_quarantined_and_no_other_waits_for_it(
+        self, engine: EngineHarness, store: Store
+    ) -> None:
+        if not isinstance(engine, DamagesSchedules):
+            pytest.skip("the harness has no damage_schedule")
+        store.schedule("bad", "@every 1m", "q", 1)
+        store.schedule("good", "@every 1m", "q", 1)
+        engine.damage_schedule("bad")
+        engine.advance(61)
+        assert engine.tick(store) == 1
+        assert claim(store.queue("q")).schedule == "good"
+        bad = schedule(store, "bad")
+        assert bad.quarantine
+        assert [found.name for found in store.schedules()] == ["bad", "good"]
+        with pytest.raises(ScheduleQuarantined):
+            store.run_now("bad")
+        engine.advance(60)
+        assert engine.tick(store) == 1
+        assert store.schedule("bad", "@every 1m", "q", 1).quarantine is None
+        engine.advance(61)
+        assert engine.tick(store) == 2

@@ -1,0 +1,168 @@
+"""Section 5: claims, in which order and of what."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from alkstore.errors import InvalidOption
+from alkstore.testing.contract.base import Background, Contract, claim, live, spanning
+from alkstore.testing.harness import EngineHarness
+from alkstore.traits import Queue, Store
+
+
+class ClaimsContract(Contract):
+    """A claim takes what is due, in order, for one claimer alone."""
+
+    def test_an_empty_queue_gives_nothing(self, queue: Queue) -> None:
+        assert queue.claim("worker") == []
+
+    def test_a_handle_tells_of_its_job(self, engine: EngineHarness, queue: Queue) -> None:
+        with spanning(engine) as span:
+            job = queue.enqueue([1], max_attempts=4)
+        handle = claim(queue)
+        assert (handle.id, handle.queue, handle.payload, handle.raw) == (job, "mail", [1], b"[1]")
+        assert (handle.attempt, handle.max_attempts, handle.visibility_timeout) == (1, 4, 300)
+        assert handle.enqueued_at in span
+        assert (handle.schedule, handle.scheduled_for) == (None, None)
+        assert (handle.settled, handle.lost) == (False, False)
+
+    def test_the_highest_priority_comes_first_then_the_earliest_then_the_lowest_id(
+        self, engine: EngineHarness, queue: Queue
+    ) -> None:
+        now = engine.now()
+        low = queue.enqueue("low", priority=-1, run_at=now - timedelta(hours=9))
+        late = queue.enqueue("late", run_at=now - timedelta(hours=1))
+        early = queue.enqueue("early", run_at=now - timedelta(hours=2))
+        twin = queue.enqueue("twin", run_at=now - timedelta(hours=2))
+        high = queue.enqueue("high", priority=1)
+        claimed = [handle.id for handle in queue.claim("worker", 10)]
+        assert claimed == [high, early, twin, late, low]
+
+    def test_the_order_holds_across_claims_one_by_one(self, queue: Queue) -> None:
+        jobs = [queue.enqueue(n, priority=n % 3) for n in range(9)]
+        expected = sorted(jobs, key=lambda job: (-(jobs.index(job) % 3), job))
+        assert [claim(queue).id for _ in jobs] == expected
+
+    def test_a_limit_is_obeyed(self, queue: Queue) -> None:
+        jobs = queue.enqueue_many(range(5))
+        assert [handle.id for handle in queue.claim("worker", 3)] == jobs[:3]
+        assert [handle.id for handle in queue.claim("worker", 3)] == jobs[3:]
+
+    @pytest.mark.parametrize("limit", [0, -1, 10_001, 1.0, "1", None, True])
+    def test_a_limit_out_of_range_is_refused(self, queue: Queue, limit: Any) -> None:
+        queue.enqueue(1)
+        with pytest.raises(InvalidOption):
+            queue.claim("worker", limit)
+        with pytest.raises(InvalidOption):
+            queue.claim_wait("worker", limit, timeout=0)
+        assert queue.stats().ready == 1
+
+    def test_a_job_is_not_claimed_before_it_is_due(
+        self, engine: EngineHarness, queue: Queue
+    ) -> None:
+        job = queue.enqueue(1, delay=60)
+        assert queue.claim("worker") == []
+        engine.advance(30)
+        assert queue.claim("worker") == []
+        engine.advance(30)
+        assert claim(queue).id == job
+
+    def test_a_claim_adds_one_attempt_and_holds_for_the_visibility_timeout(
+        self, engine: EngineHarness, store: Store
+    ) -> None:
+        queue = store.queue("mail", visibility_timeout=20)
+        job = queue.enqueue(1)
+        with spanning(engine) as span:
+            assert claim(queue).attempt == 1
+        found = live(store, job)
+        assert (found.attempts, found.claim_expires_at in span + 20) == (1, True)
+        engine.advance(15)
+        assert queue.claim("worker") == []
+
+    def test_two_claimers_never_get_the_same_job(self, engine: EngineHarness, store: Store) -> None:
+        jobs = store.queue("mail").enqueue_many(range(120))
+        stores = [store, *(engine.open() for _ in range(3))]
+        begin = threading.Barrier(len(stores))
+
+        def take(of: Store) -> list[int]:
+            queue, taken = of.queue("mail"), []
+            begin.wait()
+            while handles := queue.claim("worker", 3):
+                taken += [handle.id for handle in handles]
+            return taken
+
+        takers = [Background(lambda of=each: take(of)) for each in stores]  # type: ignore[misc]
+        taken = [job for taker in takers for job in taker.result()]
+        assert sorted(taken) == jobs
+
+    def test_a_lapsed_job_is_claimed_again(self, engine: EngineHarness, store: Store) -> None:
+        queue = store.queue("mail", visibility_timeout=10)
+        job = queue.enqueue(1)
+        claim(queue)
+        engine.advance(10)
+        again = claim(queue)
+        assert (again.id, again.attempt) == (job, 2)
+
+    def test_a_lapsed_job_takes_its_old_place_in_the_order(
+        self, engine: EngineHarness, store: Store
+    ) -> None:
+        queue = store.queue("mail", visibility_timeout=10)
+        first = queue.enqueue(1)
+        claim(queue)
+        second = queue.enqueue(1)
+        high = queue.enqueue(1, priority=1)
+        engine.advance(11)
+        assert [handle.id for handle in queue.claim("worker", 3)] == [high, first, second]
+
+    def test_a_lapsed_job_without_attempts_left_becomes_a_dead_letter(
+        self, engine: EngineHarness, store: Store
+    ) -> None:
+        queue = store.queue("mail", visibility_timeout=10, max_attempts=2)
+        job = queue.enqueue("x")
+        for _ in range(2):
+            claim(queue)
+            engine.advance(11)
+        with spanning(engine) as span:
+            assert queue.claim("worker") == []
+        (letter,) = queue.dead()
+        assert (letter.id, letter.error) == (job, "max attempts exceeded")
+        assert (letter.attempts, letter.payload) == (2, "x")
+        assert letter.died_at in span
+        assert store.get_job(job) is None
+
+    def test_an_expired_job_becomes_a_dead_letter(
+        self, engine: EngineHarness, store: Store, queue: Queue
+    ) -> None:
+        job = queue.enqueue("x", expires=60)
+        engine.advance(59)
+        good = queue.enqueue("y", expires=60)
+        engine.advance(1)
+        assert claim(queue).id == good
+        (letter,) = queue.dead()
+        assert (letter.id, letter.error, letter.attempts) == (job, "expired", 0)
+        assert store.get_job(job) is None
+
+    def test_a_held_job_does_not_expire_in_its_holders_hands(
+        self, engine: EngineHarness, queue: Queue
+    ) -> None:
+        queue.enqueue(1, expires=60)
+        handle = claim(queue)
+        engine.advance(61)
+        assert queue.claim("worker") == []
+        assert queue.dead() == []
+        assert handle.ack()
+
+    def test_a_lapsed_job_that_has_expired_becomes_a_dead_letter(
+        self, engine: EngineHarness, store: Store
+    ) -> None:
+        queue = store.queue("mail", visibility_timeout=10)
+        job = queue.enqueue(1, expires=5)
+        claim(queue)
+        engine.advance(11)
+        assert queue.claim("worker") == []
+        (letter,) = queue.dead()
+        assert (letter.id, letter.error) == (job, "expired")

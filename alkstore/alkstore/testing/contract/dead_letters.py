@@ -1,0 +1,100 @@
+"""Section 5: dead letters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from alkstore.errors import InvalidOption
+from alkstore.testing.contract.base import Contract, claim, live, spanning
+from alkstore.testing.harness import EngineHarness
+from alkstore.traits import Queue, Store
+from alkstore.values import DeadJob
+
+
+def bury(queue: Queue, count: int) -> list[int]:
+    """Make so many dead letters; return their ids."""
+    jobs = queue.enqueue_many(range(count))
+    for handle in queue.claim("worker", count):
+        assert handle.fail(f"error {handle.payload}")
+    return jobs
+
+
+class DeadLettersContract(Contract):
+    """A dead letter stays until it is requeued or purged."""
+
+    def test_the_latest_comes_first_and_pages_follow_each_other(
+        self, engine: EngineHarness, queue: Queue
+    ) -> None:
+        jobs = []
+        for _ in range(3):
+            jobs += bury(queue, 2)
+            engine.advance(1)
+        pages: list[list[DeadJob]] = []
+        after = None
+        while page := queue.dead(2, after):
+            pages.append(page)
+            after = page[-1]
+        assert [letter.id for page in pages for letter in page] == jobs[::-1]
+        assert [len(page) for page in pages] == [2, 2, 2]
+
+    def test_each_queue_has_its_own(self, store: Store, queue: Queue) -> None:
+        (job,) = bury(queue, 1)
+        another = store.queue("another")
+        assert another.dead() == []
+        assert another.requeue([job]) == 0
+        assert another.purge() == 0
+        assert [letter.id for letter in queue.dead()] == [job]
+
+    @pytest.mark.parametrize("limit", [0, 10_001, "1", None, True])
+    def test_a_limit_out_of_range_is_refused(self, queue: Queue, limit: Any) -> None:
+        with pytest.raises(InvalidOption):
+            queue.dead(limit)
+
+    def test_a_requeued_job_keeps_its_id_and_starts_anew(
+        self, engine: EngineHarness, store: Store
+    ) -> None:
+        queue = store.queue("mail", visibility_timeout=7, max_attempts=2, base_backoff=9)
+        job = queue.enqueue("x", priority=3, expires=60)
+        enqueued_at = live(store, job).enqueued_at
+        assert claim(queue).fail("x")
+        engine.advance(100)
+        with spanning(engine) as span:
+            assert queue.requeue([job, 10**12]) == 1
+        found = live(store, job)
+        assert (found.state, found.attempts, found.max_attempts) == ("pending", 0, 2)
+        assert (found.priority, found.payload, found.expires_at) == (3, "x", None)
+        assert found.visibility_timeout.total_seconds() == 7
+        assert found.base_backoff.total_seconds() == 9
+        assert found.run_at in span
+        assert found.enqueued_at == enqueued_at
+        assert queue.dead() == []
+        assert claim(queue).attempt == 1
+
+    def test_purge_deletes_all_or_some_for_good(self, queue: Queue) -> None:
+        jobs = bury(queue, 4)
+        assert queue.purge(jobs[:2]) == 2
+        assert queue.purge(jobs[:2]) == 0
+        assert queue.purge() == 2
+        assert queue.dead() == []
+        assert queue.requeue(jobs) == 0
+
+    def test_purge_can_spare_the_young(self, engine: EngineHarness, queue: Queue) -> None:
+        old = bury(queue, 2)
+        engine.advance(100)
+        young = bury(queue, 2)
+        assert queue.purge([old[0], young[0]], older_than=50) == 1
+        assert queue.purge(older_than=50) == 1
+        assert sorted(letter.id for letter in queue.dead()) == young
+
+    def test_a_dead_letter_keeps_what_the_job_was(self, store: Store, queue: Queue) -> None:
+        job = queue.enqueue(["x"], priority=-5, max_attempts=9)
+        enqueued_at = live(store, job).enqueued_at
+        assert claim(queue).fail(KeyError("who"))
+        (letter,) = queue.dead()
+        assert (letter.payload, letter.raw, letter.priority) == (["x"], b'["x"]', -5)
+        assert (letter.attempts, letter.max_attempts) == (1, 9)
+        assert (letter.schedule, letter.scheduled_for) == (None, None)
+        assert letter.enqueued_at == enqueued_at
+        assert "who" in letter.error

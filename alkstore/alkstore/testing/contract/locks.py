@@ -1,0 +1,205 @@
+"""Section 6: locks."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from alkstore.errors import InvalidOption, LockTimeout
+from alkstore.stop_token import StopToken
+from alkstore.testing.contract.base import (
+    LIMIT,
+    PROMPT,
+    Background,
+    Contract,
+    fall_asleep,
+    wait_until,
+)
+from alkstore.testing.harness import EngineHarness
+from alkstore.traits import LockHandle, Store
+
+
+def take(store: Store, ttl: float = 60, **options: Any) -> LockHandle:
+    """Take the lock that must be free."""
+    handle = store.try_lock("door", ttl, **options)
+    assert handle is not None
+    return handle
+
+
+class LocksContract(Contract):
+    """A lock is a row with a lease on the store clock."""
+
+    def test_one_holds_it_at_a_time(self, store: Store, other: Store) -> None:
+        handle = take(store)
+        assert other.try_lock("door", 60) is None
+        assert store.try_lock("door", 60) is None
+        assert other.try_lock("window", 60) is not None
+        assert handle.release()
+        assert other.try_lock("door", 60) is not None
+
+    def test_the_default_owner_is_unique_per_handle(self, store: Store) -> None:
+        first = take(store)
+        owner = first.owner
+        assert first.release()
+        assert take(store).owner != owner
+
+    def test_a_given_owner_is_kept_and_does_not_let_itself_in_twice(self, store: Store) -> None:
+        assert take(store, owner="me").owner == "me"
+        assert store.try_lock("door", 60, owner="you") is None
+
+    def test_each_fresh_acquisition_gets_a_larger_token(
+        self, engine: EngineHarness, store: Store, other: Store
+    ) -> None:
+        tokens = []
+        for who in (store, other, store):
+            handle = take(who)
+            tokens.append(handle.token)
+            assert handle.release()
+        tokens.append(take(other, 5).token)
+        engine.advance(6)
+        tokens.append(take(store).token)
+        assert tokens == sorted(set(tokens))
+
+    def test_a_lapsed_lease_is_free_for_all(
+        self, engine: EngineHarness, store: Store, other: Store
+    ) -> None:
+        first = take(store, 10)
+        engine.advance(9)
+        assert other.try_lock("door", 10) is None
+        engine.advance(1)
+        second = take(other, 10)
+        assert not first.renew()
+        assert not first.release()
+        assert first.lost
+        assert store.try_lock("door", 10) is None
+        assert second.renew()
+
+    def test_a_lost_lock_is_never_renewed_back_under_the_same_owner(
+        self, engine: EngineHarness, store: Store, other: Store
+    ) -> None:
+        first = take(store, 10, owner="me")
+        engine.advance(11)
+        second = take(other, 10, owner="me")
+        assert not first.renew()
+        assert not first.release()
+        assert second.renew()
+
+    def test_a_renewal_holds_from_now(
+        self, engine: EngineHarness, store: Store, other: Store
+    ) -> None:
+        handle = take(store, 10)
+        for _ in range(3):
+            engine.advance(8)
+            assert handle.renew()
+        assert handle.renew(100)
+        engine.advance(99)
+        assert other.try_lock("door", 1) is None
+        engine.advance(1)
+        assert other.try_lock("door", 1) is not None
+
+    def test_a_lease_that_lapsed_but_that_nobody_took_is_still_the_holders(
+        self, engine: EngineHarness, store: Store, other: Store
+    ) -> None:
+        handle = take(store, 10)
+        token = handle.token
+        engine.advance(60)
+        assert handle.renew()
+        assert handle.token == token
+        assert other.try_lock("door", 10) is None
+        engine.advance(60)
+        assert handle.release()
+
+    def test_a_released_lock_is_not_renewed(self, store: Store) -> None:
+        handle = take(store)
+        assert handle.release()
+        assert not handle.release()
+        assert not handle.renew()
+        assert store.try_lock("door", 60) is not None
+
+    def test_leaving_the_block_releases_it(self, store: Store) -> None:
+        with take(store) as handle:
+            assert not handle.lost
+            assert store.try_lock("door", 60) is None
+        with pytest.raises(ZeroDivisionError), take(store):
+            _ = 1 / 0
+        assert store.try_lock("door", 60) is not None
+
+    def test_leaving_the_block_of_a_lost_lock_leaves_the_new_holder_alone(
+        self, engine: EngineHarness, store: Store, other: Store
+    ) -> None:
+        with take(store, 10):
+            engine.advance(11)
+            second = take(other)
+        assert second.renew()
+
+    def test_who_waits_is_woken_by_the_release(self, store: Store, other: Store) -> None:
+        held = take(store, 3600)
+        waiter = Background(lambda: other.lock("door", 60, timeout=LIMIT))
+        fall_asleep()
+        assert waiter.running
+        assert held.release()
+        assert waiter.result().renew()
+
+    def test_who_waits_gets_a_lease_that_lapses(
+        self, engine: EngineHarness, store: Store, other: Store
+    ) -> None:
+        take(store, 3600)
+        waiter = Background(lambda: other.lock("door", 60, timeout=LIMIT))
+        fall_asleep()
+        engine.advance(3601)
+        assert waiter.result().renew()
+
+    def test_a_wait_ends_with_its_time_limit_and_with_its_stop(
+        self, store: Store, other: Store
+    ) -> None:
+        take(store, 3600)
+        for timeout in (0, 0.05):
+            with pytest.raises(LockTimeout):
+                other.lock("door", 60, timeout=timeout)
+        stop = StopToken()
+        waiter = Background(lambda: other.lock("door", 60, stop=stop))
+        fall_asleep()
+        stop.cancel()
+        with pytest.raises(LockTimeout):
+            waiter.result(PROMPT)
+
+    def test_of_many_who_come_at_once_one_gets_it(
+        self, engine: EngineHarness, store: Store
+    ) -> None:
+        stores = [store, *(engine.open() for _ in range(3))]
+        begin = threading.Barrier(len(stores))
+
+        def come(who: Store) -> LockHandle | None:
+            begin.wait()
+            return who.try_lock("door", 60)
+
+        comers = [Background(lambda who=each: come(who)) for each in stores]  # type: ignore[misc]
+        assert sum(comer.result() is not None for comer in comers) == 1
+
+    def test_keep_alive_ends_with_the_block(self, store: Store, other: Store) -> None:
+        with take(store, keep_alive=True) as handle:
+            assert other.try_lock("door", 60) is None
+            assert not handle.lost
+        assert other.try_lock("door", 60) is not None
+
+    def test_keep_alive_tells_the_body_that_the_lock_was_lost(
+        self, engine: EngineHarness, store: Store, other: Store
+    ) -> None:
+        handle = take(store, 1.5, keep_alive=True)
+        thief = None
+        while thief is None:
+            engine.advance(10)
+            thief = other.try_lock("door", 3600)
+        wait_until(lambda: handle.lost)
+        assert thief.renew()
+        assert not handle.release()
+
+    @pytest.mark.parametrize("ttl", [0, -1, "1", None, float("nan"), True])
+    def test_an_impossible_ttl_is_refused(self, store: Store, ttl: Any) -> None:
+        with pytest.raises(InvalidOption):
+            store.try_lock("door", ttl)
+        with pytest.raises(InvalidOption):
+            store.lock("door", ttl, timeout=0)
+        assert take(store).release()

@@ -1,0 +1,129 @@
+"""Section 2: names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from alkstore.errors import InvalidName, ReservedName
+from alkstore.testing.contract.base import Contract, claim, refused
+from alkstore.traits import Store
+
+
+def _nothing(*_: object) -> None: ...
+
+
+def _in_transaction(call: Callable[[Store, Any, str], object]) -> Callable[[Store, str], object]:
+    def enter(store: Store, name: str) -> object:
+        with store.transaction() as tx:
+            return call(store, tx, name)
+
+    return enter
+
+
+ENTRY_POINTS: dict[str, Callable[[Store, str], object]] = {
+    "queue": lambda store, name: store.queue(name),
+    "outbox": lambda store, name: store.outbox(name),
+    "try_lock": lambda store, name: store.try_lock(name, 1),
+    "lock": lambda store, name: store.lock(name, 1, timeout=0),
+    "schedule": lambda store, name: store.schedule(name, "@every 1h", "q", 1),
+    "schedule, queue": lambda store, name: store.schedule("s", "@every 1h", name, 1),
+    "unschedule": lambda store, name: store.unschedule(name),
+    "get_schedule": lambda store, name: store.get_schedule(name),
+    "pause": lambda store, name: store.pause(name),
+    "resume": lambda store, name: store.resume(name),
+    "run_now": lambda store, name: store.run_now(name),
+    "notify": lambda store, name: store.notify(name),
+    "listen": lambda store, name: store.listen("good", name),
+    "start_worker": lambda store, name: store.start_worker(name, _nothing),
+    "start_outbox": lambda store, name: store.start_outbox(name, _nothing),
+    "enqueue_tx": _in_transaction(lambda store, tx, name: store.enqueue_tx(tx, name, 1)),
+    "outbox_enqueue_tx": _in_transaction(
+        lambda store, tx, name: store.outbox_enqueue_tx(tx, name, 1)
+    ),
+    "notify_tx": _in_transaction(lambda store, tx, name: store.notify_tx(tx, name)),
+}
+
+BAD_NAMES: list[object] = [
+    "", "x" * 201, "é" * 101, "a\nb", "a\0b", "a\x7fb", "a\x85b", "a\ud800b", b"name", None, 3,
+]  # fmt: skip
+
+RESERVED_NAMES = ["__alkstore_", "__alkstore_scheduler", "__alkstore_outbox:mail", "__alkstore_x"]
+
+GOOD_NAMES = [
+    "a", "two words", "it's; DROP TABLE jobs; --", 'a "quoted" one', "a/b\\c", "%s %(x)s {y}",
+    "🦆🦆", "naïve", " edges ", "__alkstor", "x" * 200, "é" * 100, "\u202eright to left",
+]  # fmt: skip
+
+entry_points = pytest.mark.parametrize("enter", ENTRY_POINTS.values(), ids=ENTRY_POINTS)
+good_names = pytest.mark.parametrize("name", GOOD_NAMES)
+
+
+class NamesContract(Contract):
+    """Every public entry point that takes a name applies the naming rule."""
+
+    @entry_points
+    def test_a_bad_name_is_refused_by_every_entry_point(
+        self, store: Store, enter: Callable[[Store, str], object]
+    ) -> None:
+        for name in cast("list[str]", BAD_NAMES):
+            with refused(InvalidName, name):
+                enter(store, name)
+        assert store.schedules() == []
+
+    @entry_points
+    def test_a_reserved_name_is_refused_by_every_entry_point(
+        self, store: Store, enter: Callable[[Store, str], object]
+    ) -> None:
+        for name in RESERVED_NAMES:
+            with refused(ReservedName, name):
+                enter(store, name)
+        assert store.schedules() == []
+
+    def test_a_worker_id_obeys_the_rule_as_well(self, store: Store) -> None:
+        queue = store.queue("q")
+        queue.enqueue(1)
+        for name in cast("list[str]", BAD_NAMES):
+            with refused(InvalidName, name):
+                queue.claim(name)
+        assert queue.stats().ready == 1
+
+    @good_names
+    def test_any_text_within_the_limits_names_a_queue(self, store: Store, name: str) -> None:
+        job = store.queue(name).enqueue(1)
+        handle = claim(store.queue(name))
+        assert (handle.id, handle.queue) == (job, name)
+        assert store.queue("another").size() == 0
+
+    @good_names
+    def test_any_text_within_the_limits_names_a_schedule(self, store: Store, name: str) -> None:
+        assert store.schedule(name, "@every 1h", name, 1).name == name
+        (found,) = store.schedules()
+        assert (found.name, found.queue) == (name, name)
+        assert store.unschedule(name)
+
+    @good_names
+    def test_any_text_within_the_limits_names_a_lock(self, store: Store, name: str) -> None:
+        handle = store.try_lock(name, 60)
+        assert handle is not None
+        assert handle.name == name
+        assert store.try_lock(name, 60) is None
+        assert handle.release()
+
+    @good_names
+    def test_any_text_within_the_limits_names_an_outbox(self, store: Store, name: str) -> None:
+        outbox = store.outbox(name)
+        message = outbox.enqueue(1)
+        delivered: list[int] = []
+        assert outbox.run_once("worker", lambda handle: delivered.append(handle.id))
+        assert delivered == [message]
+
+    @good_names
+    def test_any_text_within_the_limits_names_a_channel(self, store: Store, name: str) -> None:
+        with store.listen(name) as listener:
+            store.notify(name)
+            wake = listener.wait(30)
+        assert wake is not None
+        assert wake.channel == name

@@ -1,0 +1,134 @@
+"""Section 8: the outbox."""
+
+from __future__ import annotations
+
+import pytest
+
+from alkstore.errors import InvalidName, ReservedName
+from alkstore.stop_token import StopToken
+from alkstore.testing.contract.base import (
+    LIMIT,
+    PROMPT,
+    Background,
+    Contract,
+    fall_asleep,
+    live,
+    spanning,
+    wait_until,
+)
+from alkstore.testing.harness import EngineHarness
+from alkstore.traits import JobHandle, Outbox, Store
+
+
+class OutboxContract(Contract):
+    """Messages are delivered at least once, from a queue that nothing else reaches."""
+
+    @pytest.fixture
+    def outbox(self, store: Store) -> Outbox:
+        """Return an outbox."""
+        return store.outbox("mail")
+
+    def test_the_backing_queue_cannot_be_reached(self, store: Store, outbox: Outbox) -> None:
+        backing = "__alkstore_outbox:mail"
+        message = outbox.enqueue(1)
+        assert live(store, message).queue == backing
+        with pytest.raises(ReservedName):
+            store.queue(backing)
+        with pytest.raises(ReservedName):
+            store.schedule("s", "@every 1h", backing, 1)
+        with store.transaction() as tx, pytest.raises(ReservedName):
+            store.enqueue_tx(tx, backing, 1)
+        assert store.queue("mail").size() == 0
+
+    def test_an_outbox_has_a_name(self, store: Store) -> None:
+        with pytest.raises(InvalidName):
+            store.outbox("")
+        assert store.outbox("mail").name == "mail"
+
+    def test_a_delivery_that_returns_acknowledges(self, store: Store, outbox: Outbox) -> None:
+        message = outbox.enqueue({"to": 1})
+        seen: list[object] = []
+        assert outbox.run_once("worker", lambda handle: seen.append((handle.id, handle.payload)))
+        assert seen == [(message, {"to": 1})]
+        assert not outbox.run_once("worker", seen.append)
+        assert store.get_job(message) is None
+        assert outbox.dead() == []
+
+    def test_the_delivery_runs_with_the_claim_held(self, store: Store, outbox: Outbox) -> None:
+        outbox.enqueue(1)
+        states: list[tuple[str, str | None]] = []
+
+        def delivery(handle: JobHandle) -> None:
+            job = live(store, handle.id)
+            states.append((job.state, job.worker_id))
+            assert handle.heartbeat()
+
+        assert outbox.run_once("the worker", delivery)
+        assert states == [("processing", "the worker")]
+
+    def test_the_fifth_failure_is_a_dead_letter_with_its_errors_text(
+        self, engine: EngineHarness, store: Store, outbox: Outbox
+    ) -> None:
+        message = outbox.enqueue("x")
+
+        def delivery(handle: JobHandle) -> None:
+            raise OSError(f"failure {handle.attempt}")
+
+        for gap in (5, 10, 20, 40):
+            with spanning(engine) as span:
+                assert outbox.run_once("worker", delivery)
+            assert live(store, message).run_at in span + gap
+            assert not outbox.run_once("worker", delivery)
+            engine.advance(gap)
+        assert outbox.run_once("worker", delivery)
+        (letter,) = outbox.dead()
+        assert (letter.id, letter.error, letter.attempts) == (message, "failure 5", 5)
+        assert outbox.stats().dead == 1
+        assert outbox.requeue([message]) == 1
+        assert outbox.run_once("worker", lambda _: None)
+        assert (outbox.stats().dead, outbox.stats().ready) == (0, 0)
+
+    def test_a_delivery_that_settles_by_itself_is_left_alone(self, outbox: Outbox) -> None:
+        outbox.enqueue("x")
+        assert outbox.run_once("worker", lambda handle: handle.fail("no such address"))
+        (letter,) = outbox.dead()
+        assert letter.error == "no such address"
+        assert outbox.purge() == 1
+
+    @pytest.mark.parametrize("end", [KeyboardInterrupt, SystemExit])
+    def test_an_exit_releases_the_message_and_propagates(
+        self, store: Store, outbox: Outbox, end: type[BaseException]
+    ) -> None:
+        message = outbox.enqueue("x")
+
+        def delivery(_: JobHandle) -> None:
+            raise end
+
+        with pytest.raises(end):
+            outbox.run_once("worker", delivery)
+        job = live(store, message)
+        assert (job.state, job.attempts) == ("pending", 0)
+
+    def test_run_delivers_until_the_stop(self, other: Store, outbox: Outbox) -> None:
+        stop = StopToken()
+        seen: list[int] = []
+        runner = Background(
+            lambda: outbox.run("worker", lambda handle: seen.append(handle.id), stop)
+        )
+        messages = [other.outbox("mail").enqueue(number) for number in range(3)]
+        wait_until(lambda: len(seen) == len(messages))
+        fall_asleep()
+        stop.cancel()
+        runner.result(PROMPT)
+        assert seen == messages
+        assert outbox.stats().ready == 0
+
+    def test_a_message_that_comes_later_wakes_it(
+        self, engine: EngineHarness, store: Store, outbox: Outbox
+    ) -> None:
+        seen: list[int] = []
+        runner = store.start_outbox("mail", lambda handle: seen.append(handle.id))
+        message = outbox.enqueue("x", delay=3600)
+        engine.advance(3600)
+        wait_until(lambda: seen == [message])
+        assert runner.stop(LIMIT)

@@ -1,0 +1,239 @@
+"""Section 7: specs, and registering and managing schedules."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from alkstore.errors import EncodeError, InvalidName, InvalidSpec, UnknownSchedule
+from alkstore.testing.contract.base import (
+    Contract,
+    boundary,
+    claim,
+    live,
+    refused,
+    schedule,
+    spanning,
+)
+from alkstore.testing.harness import EngineHarness
+from alkstore.traits import Store
+
+SPECS = {
+    "@every 1s": 1,
+    "@every 90s": 90,
+    "@every 5m": 300,
+    "@every 1h": 3600,
+    "@every 2d": 172_800,
+    "@every 36500d": 36_500 * 86_400,
+    "@every 3153600000s": 36_500 * 86_400,
+    "@every 007m": 420,
+    "@every\t5s": 5,
+    "@every \t  5s": 5,
+    "  @every 5s\n": 5,
+    "\r\n\t@every 5s \r\n": 5,
+}
+
+NO_SPECS: list[Any] = [
+    "", "@every", "@every ", "@every5s", "@every 5", "@every s", "@every 0s", "@every 00m",
+    "@every -5s", "@every +5s", "@every 1.5s", "@every 5e1s", "@every 1_0s", "@every 5 s",
+    "@every 5ms", "@every 5w", "@every 5S", "@every 5M", "@EVERY 5s", "@Every 5s",
+    "@every 1h30m", "@every 5s 5s", "@every 5s x", "x @every 5s", "@every\n5s", "@every 5s\0",
+    "@every\u00a05s", "@every 5s\u2003", "\ufeff@every 5s", "@every \u0665s", "@every \uff15s",
+    "@every 36501d", "@every 3153600001s", "@every " + "9" * 5000 + "s",
+    "@daily", "@hourly", "* * * * *", "0 5 * * *", "every 5s", "5s", "P1D",
+    None, 5, 5.0, b"@every 5s", timedelta(seconds=5), ["@every 5s"],
+]  # fmt: skip
+
+
+class RegistrationContract(Contract):
+    """A schedule is upserted by name, and a refusal leaves no trace."""
+
+    def test_a_spec_of_the_grammar_is_accepted(self, store: Store) -> None:
+        for spec, seconds in SPECS.items():
+            made = store.schedule("s", spec, "q", 1)
+            assert (made.spec, made.interval) == (spec, timedelta(seconds=seconds))
+
+    def test_everything_else_is_no_spec_and_leaves_no_trace(self, store: Store) -> None:
+        for spec in NO_SPECS:
+            with refused(InvalidSpec, spec):
+                store.schedule("s", spec, "q", 1)
+        assert store.schedules() == []
+
+    def test_a_registration_returns_the_row_as_stored(
+        self, engine: EngineHarness, store: Store, other: Store
+    ) -> None:
+        with spanning(engine) as span:
+            made = store.schedule(
+                "report", "@every 90s", "mail", {"to": "all"}, priority=-7, expires=30,
+                max_attempts=4, catch_up="latest",
+            )  # fmt: skip
+        assert other.get_schedule("report") == made
+        assert other.schedules() == [made]
+        assert (made.name, made.spec, made.queue) == ("report", "@every 90s", "mail")
+        assert (made.payload, made.raw) == ({"to": "all"}, b'{"to":"all"}')
+        assert (made.priority, made.expires) == (-7, timedelta(seconds=30))
+        assert (made.max_attempts, made.starts_at, made.catch_up) == (4, None, "latest")
+        assert (made.last_fire_at, made.paused) == (None, False)
+        assert (made.skipped, made.quarantine) == (0, None)
+        assert made.next_fire_at in span + 90
+
+    def test_without_options_it_has_the_defaults(self, store: Store) -> None:
+        made = store.schedule("s", "@every 1h", "q", None)
+        assert (made.priority, made.expires, made.max_attempts) == (0, None, None)
+        assert (made.starts_at, made.catch_up) == (None, "all")
+
+    def test_the_names_are_checked_first_then_the_spec_then_the_payload(self, store: Store) -> None:
+        with pytest.raises(InvalidName):
+            store.schedule("", "never", "", object())
+        with pytest.raises((InvalidName, InvalidSpec)):
+            store.schedule("s", "never", "", object())
+        with pytest.raises(InvalidSpec):
+            store.schedule("s", "never", "q", object())
+        with pytest.raises(EncodeError):
+            store.schedule("s", "@every 1h", "q", object())
+        assert store.schedules() == []
+
+    def test_a_refused_change_leaves_the_schedule_as_it_was(self, store: Store) -> None:
+        made = store.schedule("s", "@every 1h", "q", 1)
+        for arguments in (("never", "q", 2), ("@every 2h", "", 2), ("@every 2h", "q", object())):
+            with pytest.raises((InvalidName, InvalidSpec, EncodeError)):
+                store.schedule("s", *arguments)
+        assert store.schedules() == [made]
+
+    @pytest.mark.parametrize("spelling", ["@every 1h", "@every 60m", " @every 3600s "])
+    def test_registering_again_keeps_the_next_boundary(
+        self, engine: EngineHarness, store: Store, other: Store, spelling: str
+    ) -> None:
+        first = store.schedule("s", "@every 1h", "q", 1)
+        engine.advance(1800)
+        again = other.schedule("s", spelling, "another", {"new": True}, priority=2)
+        assert again.next_fire_at == first.next_fire_at
+        assert (again.queue, again.payload, again.priority) == ("another", {"new": True}, 2)
+        assert again.spec == spelling
+        engine.advance(1801)
+        assert engine.tick(store) == 1
+        job = live(store, claim(store.queue("another")).id)
+        assert (job.payload, job.scheduled_for) == ({"new": True}, first.next_fire_at)
+
+    def test_registering_again_keeps_a_boundary_that_was_missed(
+        self, engine: EngineHarness, store: Store
+    ) -> None:
+        first = store.schedule("s", "@every 1h", "q", 1)
+        engine.advance(3700)
+        assert store.schedule("s", "@every 1h", "q", 1).next_fire_at == first.next_fire_at
+        assert engine.tick(store) == 1
+
+    def test_a_changed_spec_starts_a_new_grid_from_now(
+        self, engine: EngineHarness, store: Store
+    ) -> None:
+        store.schedule("s", "@every 1d", "q", 1)
+        engine.advance(86_500)
+        with spanning(engine) as span:
+            changed = store.schedule("s", "@every 10m", "q", 1)
+        assert changed.next_fire_at in span + 600
+        assert engine.tick(store) == 0
+
+    def test_an_anchor_is_the_first_boundary(self, engine: EngineHarness, store: Store) -> None:
+        anchor = engine.now() + timedelta(hours=5, microseconds=1)
+        made = store.schedule("s", "@every 1d", "q", 1, starts_at=anchor)
+        assert made.next_fire_at == made.starts_at == anchor
+        engine.advance(5 * 3600 + 1)
+        assert engine.tick(store) == 1
+        assert boundary(store, "s") == anchor + timedelta(days=1)
+
+    def test_an_anchor_in_the_past_fixes_the_grid_and_fires_nothing_old(
+        self, engine: EngineHarness, store: Store
+    ) -> None:
+        anchor = datetime(2001, 2, 3, 4, 5, 6, 789, tzinfo=timezone.utc)
+        with spanning(engine) as span:
+            following = store.schedule("s", "@every 7s", "q", 1, starts_at=anchor).next_fire_at
+        assert following is not None
+        assert (following - anchor) % timedelta(seconds=7) == timedelta(0)
+        assert span.first < following <= span.last + timedelta(seconds=7)
+        assert engine.tick(store) == 0
+
+    def test_a_changed_anchor_starts_a_new_grid(self, engine: EngineHarness, store: Store) -> None:
+        anchor = engine.now() + timedelta(hours=1)
+        store.schedule("s", "@every 1h", "q", 1, starts_at=anchor)
+        later = anchor + timedelta(minutes=7)
+        assert store.schedule("s", "@every 1h", "q", 1, starts_at=later).next_fire_at == later
+        with spanning(engine) as span:
+            without = store.schedule("s", "@every 1h", "q", 1)
+        assert without.next_fire_at in span + 3600
+
+    def test_schedules_are_listed_by_name(self, store: Store) -> None:
+        for name in ("b", "a", "c"):
+            store.schedule(name, "@every 1h", "q", 1)
+        assert [found.name for found in store.schedules()] == ["a", "b", "c"]
+
+    def test_unschedule_tells_whether_there_was_one_and_leaves_its_jobs(
+        self, engine: EngineHarness, store: Store, other: Store
+    ) -> None:
+        store.schedule("s", "@every 1h", "q", 1)
+        engine.advance(3601)
+        assert engine.tick(store) == 1
+        assert other.unschedule("s")
+        assert not store.unschedule("s")
+        assert (store.schedules(), store.get_schedule("s")) == ([], None)
+        engine.advance(3601)
+        assert engine.tick(store) == 0
+        assert store.queue("q").size() == 1
+
+    def test_a_paused_schedule_fires_nothing(self, engine: EngineHarness, store: Store) -> None:
+        store.schedule("s", "@every 1h", "q", 1)
+        assert store.pause("s")
+        assert schedule(store, "s").paused
+        engine.advance(9000)
+        assert engine.tick(store) == 0
+
+    def test_a_resumed_schedule_goes_on_at_the_first_boundary_of_the_old_grid_after_now(
+        self, engine: EngineHarness, store: Store
+    ) -> None:
+        store.schedule("s", "@every 1h", "q", 1)
+        first = boundary(store, "s")
+        assert store.pause("s")
+        engine.advance(2.5 * 3600)
+        assert store.resume("s")
+        assert engine.tick(store) == 0
+        assert boundary(store, "s") == first + timedelta(hours=2)
+        assert not schedule(store, "s").paused
+        engine.advance(1800)
+        assert engine.tick(store) == 1
+
+    def test_pause_and_resume_tell_whether_there_is_such_a_schedule(self, store: Store) -> None:
+        assert not store.pause("s")
+        assert not store.resume("s")
+        store.schedule("s", "@every 1h", "q", 1)
+        assert store.pause("s")
+        assert store.pause("s")
+        assert store.resume("s")
+        assert store.resume("s")
+
+    def test_registering_a_paused_schedule_again_leaves_it_paused(self, store: Store) -> None:
+        store.schedule("s", "@every 1h", "q", 1)
+        store.pause("s")
+        assert store.schedule("s", "@every 1h", "q", 2).paused
+
+    def test_run_now_fires_one_extra_job_and_moves_no_boundary(
+        self, engine: EngineHarness, store: Store
+    ) -> None:
+        before = store.schedule("s", "@every 1h", "q", [1], priority=3, expires=9, max_attempts=2)
+        with spanning(engine) as span:
+            job = live(store, store.run_now("s"))
+        assert (job.queue, job.payload, job.priority) == ("q", [1], 3)
+        assert (job.max_attempts, job.schedule) == (2, "s")
+        assert job.expires_at in span + 9
+        assert store.get_schedule("s") == before
+
+    def test_a_paused_schedule_can_be_run_now(self, store: Store) -> None:
+        store.schedule("s", "@every 1h", "q", 1)
+        store.pause("s")
+        assert store.get_job(store.run_now("s")) is not None
+
+    def test_there_is_nothing_to_run_of_a_schedule_that_does_not_exist(self, store: Store) -> None:
+        with pytest.raises(UnknownSchedule) as refused:
+            store.run_now("s")
+        assert isinstance(refused.value, KeyError)
+        assert store.get_schedule("s") is None

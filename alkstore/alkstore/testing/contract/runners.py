@@ -1,0 +1,162 @@
+"""Section 11: runner threads, and the end of a store."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from alkstore.errors import InvalidOption, StoreClosed
+from alkstore.testing.contract.base import LIMIT, Contract, claim, live, wait_until
+from alkstore.testing.harness import EngineHarness
+from alkstore.traits import JobHandle, Queue, Store
+
+
+class RunnersContract(Contract):
+    """Runners are supervised, tell how they do, and end with their store."""
+
+    def test_a_worker_acknowledges_what_its_handler_returns_from(
+        self, store: Store, other: Store, queue: Queue
+    ) -> None:
+        seen: list[object] = []
+        runner = store.start_worker("mail", lambda handle: seen.append(handle.payload))
+        jobs = other.queue("mail").enqueue_many([1, 2, 3])
+        wait_until(lambda: queue.size() == 0)
+        assert sorted(seen, key=str) == [1, 2, 3]
+        assert queue.dead() == []
+        assert all(store.get_job(job) is None for job in jobs)
+        assert runner.health().healthy
+        assert runner.stop(LIMIT)
+        assert runner.state == "stopped"
+
+    def test_a_handler_that_raises_is_a_failed_attempt_on_the_curve(
+        self, engine: EngineHarness, store: Store, queue: Queue
+    ) -> None:
+        def handler(handle: JobHandle) -> None:
+            raise OSError(f"failure {handle.attempt}")
+
+        runner = store.start_worker("mail", handler)
+        job = queue.enqueue("x")
+        wait_until(lambda: queue.stats().retrying == 1)
+        assert live(store, job).run_at >= engine.now() + (live(store, job).base_backoff / 2)
+        for _ in range(2):
+            engine.advance(200)
+            wait_until(lambda: queue.stats().ready == 0 and queue.stats().running == 0)
+        wait_until(queue.dead)
+        assert [letter.error for letter in queue.dead()] == ["failure 3"]
+        assert runner.last_error is None
+        assert runner.stop(LIMIT)
+
+    def test_a_handler_may_settle_its_job_itself(self, store: Store, queue: Queue) -> None:
+        runner = store.start_worker("mail", lambda handle: handle.fail("no"))
+        queue.enqueue(1)
+        wait_until(queue.dead)
+        assert [letter.error for letter in queue.dead()] == ["no"]
+        assert runner.stop(LIMIT)
+
+    def test_the_options_of_a_worker_are_those_of_its_queue(self, store: Store) -> None:
+        with pytest.raises(InvalidOption):
+            store.start_worker("mail", print, concurrency=0)
+        with pytest.raises(InvalidOption):
+            store.start_outbox("mail", print, concurrency=1001)
+        with pytest.raises(InvalidOption):
+            store.start_worker("mail", "no function")  # type: ignore[arg-type]
+
+    def test_so_many_handlers_work_at_once(self, store: Store, queue: Queue) -> None:
+        meeting = threading.Barrier(3)
+        met: list[bool] = []
+
+        def handler(_: JobHandle) -> None:
+            meeting.wait(LIMIT)
+            met.append(True)
+
+        runner = store.start_worker("mail", handler, concurrency=3)
+        queue.enqueue_many(range(3))
+        wait_until(lambda: len(met) == 3)
+        wait_until(lambda: queue.size() == 0)
+        assert runner.stop(LIMIT)
+
+    def test_a_stop_lets_it_finish_what_it_holds(self, store: Store, queue: Queue) -> None:
+        began, go_on = threading.Event(), threading.Event()
+
+        def handler(_: JobHandle) -> None:
+            began.set()
+            go_on.wait(LIMIT)
+
+        runner = store.start_worker("mail", handler)
+        queue.enqueue(1)
+        assert began.wait(LIMIT)
+        assert not runner.join(0)
+        threading.Timer(0.05, go_on.set).start()
+        assert runner.stop(LIMIT)
+        assert runner.join(0)
+        assert (queue.size(), queue.dead()) == (0, [])
+
+    def test_a_stop_whose_time_is_up_releases_what_it_holds(
+        self, store: Store, queue: Queue
+    ) -> None:
+        began, go_on = threading.Event(), threading.Event()
+
+        def handler(_: JobHandle) -> None:
+            began.set()
+            go_on.wait(LIMIT)
+
+        runner = store.start_worker("mail", handler)
+        job = queue.enqueue(1)
+        assert began.wait(LIMIT)
+        assert not runner.stop(0.05)
+        wait_until(lambda: live(store, job).state == "pending")
+        assert live(store, job).attempts == 0
+        go_on.set()
+        assert runner.join(LIMIT)
+        assert claim(queue).id == job
+
+    def test_starting_the_scheduler_twice_gives_the_same_runner(self, store: Store) -> None:
+        runner = store.start_scheduler()
+        assert store.start_scheduler() is runner
+        assert runner.stop(LIMIT)
+
+    def test_one_scheduler_leads_and_the_others_stand_by_and_take_over(
+        self, engine: EngineHarness, store: Store, other: Store
+    ) -> None:
+        store.schedule("s", "@every 1h", "q", 1)
+        first = store.start_scheduler()
+        wait_until(lambda: first.state == "leading")
+        second = other.start_scheduler()
+        wait_until(lambda: second.state == "standby")
+        assert first.stop(LIMIT)
+        wait_until(lambda: second.state == "leading")
+        engine.advance(3601)
+        wait_until(lambda: other.queue("q").size() == 1)
+        assert second.health().healthy
+        assert second.stop(LIMIT)
+
+    def test_closing_a_store_stops_its_runners(self, engine: EngineHarness, store: Store) -> None:
+        closing = engine.open()
+        runners = [
+            closing.start_scheduler(),
+            closing.start_worker("mail", print),
+            closing.start_outbox("mail", print),
+        ]
+        closing.close()
+        closing.close()
+        assert [runner.state for runner in runners] == ["stopped"] * 3
+        assert store.queue("mail").size() == 0
+
+    def test_a_closed_store_is_closed_for_every_call(self, engine: EngineHarness) -> None:
+        closing = engine.open()
+        queue = closing.queue("mail")
+        with closing as itself:
+            assert itself is closing
+        for call in (
+            lambda: queue.enqueue(1),
+            lambda: queue.claim("worker"),
+            lambda: closing.get_job(1),
+            lambda: closing.try_lock("door", 1),
+            closing.schedules,
+            lambda: closing.notify("news"),
+            closing.start_scheduler,
+            lambda: closing.start_worker("mail", print),
+        ):
+            with pytest.raises(StoreClosed):
+                call()

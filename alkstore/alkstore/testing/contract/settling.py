@@ -1,0 +1,205 @@
+"""Section 5: what becomes of a claimed job, and stale handles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from alkstore.errors import InvalidOption
+from alkstore.testing.contract.base import Contract, claim, live, spanning
+from alkstore.testing.harness import EngineHarness
+from alkstore.traits import JobHandle, Queue, Store
+
+CALLS: dict[str, Callable[[JobHandle], bool]] = {
+    "ack": lambda handle: handle.ack(),
+    "retry": lambda handle: handle.retry("x"),
+    "retry, delay": lambda handle: handle.retry("x", 5),
+    "fail": lambda handle: handle.fail("x"),
+    "release": lambda handle: handle.release(),
+    "heartbeat": lambda handle: handle.heartbeat(),
+    "heartbeat, extend": lambda handle: handle.heartbeat(900),
+}
+every_call = pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+
+
+def _lapse_and_claim(engine: EngineHarness, queue: Queue, _: JobHandle) -> None:
+    engine.advance(301)
+    assert queue.claim("worker")
+
+
+def _release_and_claim(_: EngineHarness, queue: Queue, handle: JobHandle) -> None:
+    assert handle.release()
+    assert queue.claim("worker")
+
+
+def _retry_and_claim(_: EngineHarness, queue: Queue, handle: JobHandle) -> None:
+    assert handle.retry("x", 0)
+    assert queue.claim("worker")
+
+
+def _requeue_and_claim(_: EngineHarness, queue: Queue, handle: JobHandle) -> None:
+    assert handle.fail("x")
+    assert queue.requeue([handle.id]) == 1
+    assert queue.claim("worker")
+
+
+LATER_CLAIMS = {
+    "a lapse": _lapse_and_claim,
+    "a release": _release_and_claim,
+    "a retry": _retry_and_claim,
+    "a requeue": _requeue_and_claim,
+}
+
+
+class SettlingContract(Contract):
+    """A settling call ends its own claim, and no other."""
+
+    @pytest.fixture
+    def held(self, queue: Queue) -> JobHandle:
+        """Return the handle of a job that was claimed for the first time."""
+        queue.enqueue({"n": 1})
+        return claim(queue)
+
+    def test_an_acked_job_never_runs_again(
+        self, engine: EngineHarness, store: Store, queue: Queue, held: JobHandle
+    ) -> None:
+        assert held.ack()
+        assert (held.settled, held.lost) == (True, False)
+        engine.advance(100_000)
+        assert queue.claim("worker") == []
+        assert (queue.size(), queue.dead(), store.get_job(held.id)) == (0, [], None)
+
+    @pytest.mark.parametrize("delay", [0, 30, 0.5, timedelta(hours=7)])
+    def test_a_retry_with_a_delay_is_due_after_it(
+        self, engine: EngineHarness, store: Store, held: JobHandle, delay: Any
+    ) -> None:
+        with spanning(engine) as span:
+            assert held.retry(ValueError("smtp"), delay)
+        job = live(store, held.id)
+        assert (job.state, job.attempts, job.run_at in span + delay) == ("pending", 1, True)
+        assert (job.worker_id, job.claim_expires_at) == (None, None)
+        assert held.settled
+
+    def test_a_retry_without_attempts_left_is_a_dead_letter_with_that_error(
+        self, engine: EngineHarness, store: Store
+    ) -> None:
+        queue = store.queue("mail", max_attempts=1)
+        job = queue.enqueue("x", priority=4)
+        with spanning(engine) as span:
+            assert claim(queue).retry(ValueError("smtp is away"), 5)
+        (letter,) = queue.dead()
+        assert (letter.id, letter.queue, letter.error) == (job, "mail", "smtp is away")
+        assert (letter.attempts, letter.max_attempts, letter.priority) == (1, 1, 4)
+        assert letter.died_at in span
+        assert store.get_job(job) is None
+
+    def test_a_failed_job_is_dead_at_once_whatever_its_budget(
+        self, queue: Queue, held: JobHandle
+    ) -> None:
+        assert held.fail("no such customer")
+        (letter,) = queue.dead()
+        assert (letter.id, letter.error, letter.attempts) == (held.id, "no such customer", 1)
+        assert queue.size() == 0
+
+    def test_a_released_job_is_due_as_before_with_the_attempt_given_back(
+        self, engine: EngineHarness, store: Store, queue: Queue
+    ) -> None:
+        first = queue.enqueue(1, run_at=engine.now() - timedelta(hours=1))
+        second = queue.enqueue(2, run_at=engine.now() - timedelta(minutes=1))
+        handle = claim(queue)
+        before = live(store, first).run_at
+        assert handle.release()
+        job = live(store, first)
+        assert (job.state, job.attempts, job.run_at) == ("pending", 0, before)
+        assert (job.worker_id, job.claim_expires_at) == (None, None)
+        assert [again.id for again in queue.claim("worker", 2)] == [first, second]
+
+    def test_a_heartbeat_holds_the_claim_from_now(
+        self, engine: EngineHarness, store: Store, queue: Queue, held: JobHandle
+    ) -> None:
+        engine.advance(200)
+        with spanning(engine) as span:
+            assert held.heartbeat()
+        assert live(store, held.id).claim_expires_at in span + 300
+        engine.advance(250)
+        assert queue.claim("worker") == []
+        with spanning(engine) as span:
+            assert held.heartbeat(timedelta(seconds=20))
+        assert live(store, held.id).claim_expires_at in span + 20
+        assert not held.settled
+
+    @pytest.mark.parametrize("wrong", [-1, "5", float("nan"), True])
+    def test_an_impossible_duration_is_refused_and_the_claim_stays(
+        self, store: Store, held: JobHandle, wrong: Any
+    ) -> None:
+        before = store.get_job(held.id)
+        with pytest.raises(InvalidOption):
+            held.retry("x", wrong)
+        with pytest.raises(InvalidOption):
+            held.heartbeat(wrong)
+        assert store.get_job(held.id) == before
+        assert not held.settled
+
+    @every_call
+    def test_a_claim_that_lapsed_but_that_nobody_took_is_still_the_holders(
+        self, engine: EngineHarness, store: Store, call: Callable[[JobHandle], bool]
+    ) -> None:
+        queue = store.queue("mail", visibility_timeout=10)
+        queue.enqueue(1)
+        handle = claim(queue)
+        engine.advance(60)
+        assert call(handle)
+
+    @every_call
+    @pytest.mark.parametrize("then", LATER_CLAIMS.values(), ids=LATER_CLAIMS)
+    def test_a_stale_handle_never_touches_a_later_claim_of_its_job(
+        self,
+        engine: EngineHarness,
+        store: Store,
+        queue: Queue,
+        held: JobHandle,
+        call: Callable[[JobHandle], bool],
+        then: Callable[[EngineHarness, Queue, JobHandle], None],
+    ) -> None:
+        then(engine, queue, held)
+        before = store.get_job(held.id)
+        assert not call(held)
+        assert store.get_job(held.id) == before
+        assert queue.dead() == []
+
+    @every_call
+    def test_a_second_settling_call_is_false(
+        self, queue: Queue, held: JobHandle, call: Callable[[JobHandle], bool]
+    ) -> None:
+        assert held.ack()
+        assert not call(held)
+        assert (queue.size(), queue.dead()) == (0, [])
+
+    def test_ack_many_finishes_those_that_are_still_held(self, store: Store, queue: Queue) -> None:
+        jobs = queue.enqueue_many(range(4))
+        handles = queue.claim("worker", 4)
+        assert handles[0].release()
+        assert queue.cancel(jobs[1])
+        assert queue.ack_many(handles) == 2
+        assert queue.ack_many(handles) == 0
+        assert queue.ack_many([]) == 0
+        assert queue.size() == 1
+        assert store.get_job(jobs[0]) is not None
+
+    def test_heartbeat_many_extends_those_that_are_still_held(
+        self, engine: EngineHarness, store: Store
+    ) -> None:
+        store.queue("mail", visibility_timeout=10).enqueue(1)
+        store.queue("mail", visibility_timeout=100).enqueue(2)
+        queue = store.queue("mail")
+        gone = queue.enqueue(3)
+        handles = queue.claim("worker", 3)
+        assert queue.cancel(gone)
+        with spanning(engine) as span:
+            assert queue.heartbeat_many(handles, at_least=50) == 2
+        for handle, held_for in zip(handles, (50, 100), strict=False):
+            assert live(store, handle.id).claim_expires_at in span + held_for
+        assert [handle.lost for handle in handles] == [False, False, True]

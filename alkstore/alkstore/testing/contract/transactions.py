@@ -1,0 +1,123 @@
+"""Section 9: the transaction seam, as far as every engine has one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from alkstore.errors import EncodeError, InvalidConnection, InvalidOption, NoTransaction
+from alkstore.testing.contract.base import LIMIT, Background, Contract, fall_asleep, live
+from alkstore.traits import Store
+
+
+class Rollback(Exception):
+    """What a test leaves a transaction with."""
+
+
+@contextmanager
+def rolled_back(store: Store) -> Iterator[Any]:
+    """Lend a transaction that is rolled back at the end of the block."""
+    try:
+        with store.transaction() as tx:
+            yield tx
+            raise Rollback  # noqa: TRY301 - it ends the block
+    except Rollback:
+        return
+
+
+class TransactionsContract(Contract):
+    """What goes through the seam is committed or rolled back with the caller's transaction."""
+
+    def test_what_was_enqueued_is_seen_after_the_commit(self, store: Store, other: Store) -> None:
+        with store.transaction() as tx:
+            job = store.enqueue_tx(tx, "mail", {"n": 1}, delay=0, priority=2, max_attempts=4)
+            message = store.outbox_enqueue_tx(tx, "mail", "m")
+            assert other.get_job(job) is None
+            assert other.queue("mail").claim("worker") == []
+        found = live(other, job)
+        assert (found.queue, found.payload, found.priority) == ("mail", {"n": 1}, 2)
+        assert found.max_attempts == 4
+        assert live(other, message).max_attempts == 5
+
+    def test_a_rollback_leaves_nothing(self, store: Store) -> None:
+        with rolled_back(store) as tx:
+            job = store.enqueue_tx(tx, "mail", 1)
+            store.outbox_enqueue_tx(tx, "mail", 1)
+        assert store.get_job(job) is None
+        assert store.queue("mail").size() == 0
+        assert store.outbox("mail").stats().ready == 0
+
+    def test_an_id_that_was_rolled_back_is_not_used_again_by_what_stays(self, store: Store) -> None:
+        with rolled_back(store) as tx:
+            lost = store.enqueue_tx(tx, "mail", 1)
+        kept = store.queue("mail").enqueue(2)
+        assert kept != lost
+        assert live(store, kept).payload == 2
+
+    def test_a_wake_is_heard_after_the_commit_and_gone_with_a_rollback(
+        self, store: Store, other: Store
+    ) -> None:
+        with other.listen("news", "mark") as listener:
+            with rolled_back(store) as tx:
+                store.notify_tx(tx, "news")
+            store.notify("mark")
+            wake = listener.wait(LIMIT)
+            assert wake is not None
+            assert wake.channel == "mark"
+            with store.transaction() as tx:
+                store.notify_tx(tx, "news")
+                assert listener.wait(0.05) is None
+            wake = listener.wait(LIMIT)
+            assert wake is not None
+            assert wake.channel == "news"
+
+    def test_the_commit_of_an_enqueue_wakes_who_waits(self, store: Store, other: Store) -> None:
+        waiter = Background(lambda: other.queue("mail").claim_wait("worker", timeout=LIMIT))
+        fall_asleep()
+        with store.transaction() as tx:
+            job = store.enqueue_tx(tx, "mail", 1)
+            fall_asleep()
+            assert waiter.running
+        assert [handle.id for handle in waiter.result()] == [job]
+
+    def test_a_refusal_leaves_the_transaction_as_it_was(self, store: Store) -> None:
+        with store.transaction() as tx:
+            job = store.enqueue_tx(tx, "mail", 1)
+            with pytest.raises(EncodeError):
+                store.enqueue_tx(tx, "mail", object())
+            with pytest.raises(InvalidOption):
+                store.enqueue_tx(tx, "mail", 1, priority=10**6)
+        assert live(store, job).payload == 1
+        assert store.queue("mail").size() == 1
+
+    def test_a_transaction_that_has_ended_is_refused(self, store: Store) -> None:
+        with store.transaction() as tx:
+            pass
+        for call in (
+            lambda: store.enqueue_tx(tx, "mail", 1),
+            lambda: store.outbox_enqueue_tx(tx, "mail", 1),
+            lambda: store.notify_tx(tx, "mail"),
+        ):
+            with pytest.raises(NoTransaction):
+                call()
+        assert store.queue("mail").size() == 0
+
+    @pytest.mark.parametrize("tx", [None, 5, "transaction", object()], ids=repr)
+    def test_what_is_no_transaction_is_refused(self, store: Store, tx: Any) -> None:
+        for call in (
+            lambda: store.enqueue_tx(tx, "mail", 1),
+            lambda: store.outbox_enqueue_tx(tx, "mail", 1),
+            lambda: store.notify_tx(tx, "mail"),
+        ):
+            with pytest.raises(InvalidConnection) as refused:
+                call()
+            assert isinstance(refused.value, InvalidOption)
+
+    def test_what_the_block_raises_stays_as_it_is(self, store: Store) -> None:
+        error = Rollback("own")
+        with pytest.raises(Rollback) as raised, store.transaction():
+            raise error
+        assert raised.value is error

@@ -1,0 +1,127 @@
+"""Section 10: wakes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from alkstore.errors import InvalidOption
+from alkstore.stop_token import StopToken
+from alkstore.testing.contract.base import (
+    LIMIT,
+    PROMPT,
+    Background,
+    Contract,
+    claim,
+    fall_asleep,
+)
+from alkstore.traits import Listener, Store
+from alkstore.values import Wake
+
+
+def hears(listener: Listener, channel: str) -> bool:
+    """Return whether a wake of *channel* comes."""
+    return listener.wait(LIMIT) == Wake(channel)
+
+
+CAUSES: dict[str, Callable[[Store], object]] = {
+    "enqueue": lambda store: store.queue("mail").enqueue(1),
+    "enqueue_many": lambda store: store.queue("mail").enqueue_many([1]),
+    "retry": lambda store: claim(store.queue("mail")).retry("x", 0),
+    "release": lambda store: claim(store.queue("mail")).release(),
+    "run_now": lambda store: store.run_now("s"),
+}
+
+
+class WakesContract(Contract):
+    """A wake is its channel and a hint; a mechanism's name is its channel."""
+
+    def test_a_wake_is_heard_by_every_listener_of_its_channel(
+        self, store: Store, other: Store
+    ) -> None:
+        with (
+            store.listen("news") as one,
+            other.listen("news", "sport") as two,
+            other.listen("sport") as three,
+        ):
+            store.notify("news")
+            assert hears(one, "news")
+            assert hears(two, "news")
+            assert three.wait(0) is None
+            other.notify("sport")
+            assert hears(two, "sport")
+            assert hears(three, "sport")
+
+    @pytest.mark.parametrize("cause", CAUSES.values(), ids=CAUSES)
+    def test_who_listens_on_a_queues_name_hears_what_happens_to_it(
+        self, store: Store, other: Store, cause: Callable[[Store], object]
+    ) -> None:
+        store.queue("mail").enqueue(1)
+        store.schedule("s", "@every 1h", "mail", 1)
+        with other.listen("mail", "mark") as listener:
+            # What was said before has arrived when the mark is heard.
+            store.notify("mark")
+            while listener.wait(LIMIT) != Wake("mark"):
+                pass
+            fall_asleep()
+            while listener.wait(0) is not None:
+                pass
+            cause(store)
+            assert hears(listener, "mail")
+
+    def test_who_listens_on_a_locks_name_hears_its_release(
+        self, store: Store, other: Store
+    ) -> None:
+        held = store.try_lock("door", 60)
+        assert held is not None
+        with other.listen("door") as listener:
+            assert held.release()
+            assert hears(listener, "door")
+
+    def test_a_wake_that_nobody_waits_for_is_remembered(self, store: Store) -> None:
+        with store.listen("news") as listener:
+            store.notify("news")
+            fall_asleep()
+            assert hears(listener, "news")
+
+    def test_a_wait_ends_when_the_time_is_up(self, store: Store) -> None:
+        with store.listen("news") as listener:
+            assert listener.wait(0) is None
+            assert listener.wait(0.02) is None
+
+    def test_closing_a_listener_ends_its_waits_and_its_iteration(self, store: Store) -> None:
+        listener = store.listen("news")
+        waiter = Background(listener.wait)
+        iteration = Background(lambda: list(listener))
+        fall_asleep()
+        listener.close()
+        listener.close()
+        assert waiter.result(PROMPT) is None
+        assert iteration.result(PROMPT) == []
+        assert listener.wait(0) is None
+
+    def test_an_iteration_yields_wakes(self, store: Store) -> None:
+        listener = store.listen("news")
+        store.notify("news")
+        for wake in listener:
+            assert wake == Wake("news")
+            listener.close()
+
+    def test_a_stop_ends_a_wait(self, store: Store) -> None:
+        stop = StopToken()
+        with store.listen("news") as listener:
+            waiter = Background(lambda: listener.wait(stop=stop))
+            fall_asleep()
+            stop.cancel()
+            assert waiter.result(PROMPT) is None
+
+    def test_a_listener_needs_a_channel(self, store: Store) -> None:
+        with pytest.raises(InvalidOption):
+            store.listen()
+
+    def test_closing_the_store_ends_every_wait(self, store: Store) -> None:
+        waiter = Background(store.listen("news").wait)
+        fall_asleep()
+        store.close()
+        assert waiter.result(PROMPT) is None

@@ -1,0 +1,23 @@
+"""The in-memory engine passes the contract suite."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from alkstore._typing import override
+from alkstore.testing import EngineHarness
+from alkstore.testing.contract import EngineContract
+from tests.support.memory_harness import MemoryHarness
+
+
+class TestMemoryEngine(EngineContract):
+    """The store clock stands still unless a test lets time pass."""
+
+    @pytest.fixture
+    @override
+    def engine(self) -> Iterator[EngineHarness]:
+        harness = MemoryHarness()
+        yield harness
+        harness.close()

@@ -1,0 +1,23 @@
+"""The PostgreSQL engine passes the contract suite."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from alkstore._typing import override
+from alkstore.testing import EngineHarness
+from alkstore.testing.contract import EngineContract
+from tests.support.postgres_harness import PostgresHarness
+
+
+class TestPostgresEngine(EngineContract):
+    """The store clock stands still unless a test lets time pass."""
+
+    @pytest.fixture
+    @override
+    def engine(self, conninfo: str) -> Iterator[EngineHarness]:
+        harness = PostgresHarness(conninfo)
+        yield harness
+        harness.close()

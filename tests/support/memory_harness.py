@@ -1,0 +1,51 @@
+"""The memory engine with hands on its clock."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from datetime import datetime
+
+from alkstore.codec import Codec
+from alkstore.memory import ManualClock, MemoryData, MemoryStore
+from alkstore.traits import Store
+
+
+class MemoryHarness:
+    """An `alkstore.testing.EngineHarness` of the memory engine: tables of its own.
+
+    Args:
+        start: Where the clock starts; ``None``: the present time.
+    """
+
+    def __init__(self, *, start: datetime | None = None) -> None:
+        self._clock = ManualClock(start)
+        self._data = MemoryData(self._clock)
+        self._closing = ExitStack()
+
+    def open(
+        self, *, codec: Codec | None = None, max_payload_bytes: int | None = None
+    ) -> MemoryStore:
+        """Open a store on these tables; it is closed with the harness."""
+        store = MemoryStore(codec=codec, max_payload_bytes=max_payload_bytes, data=self._data)
+        return self._closing.enter_context(store)
+
+    def now(self) -> datetime:
+        """Return where the clock stands."""
+        return self._clock.now()
+
+    def advance(self, seconds: float) -> None:
+        """Step the clock, which tells everybody who waits."""
+        self._clock.advance(seconds)
+
+    def tick(self, store: Store) -> int:
+        """Fire what is due; return how many jobs were fired."""
+        assert isinstance(store, MemoryStore)
+        return store.tick()
+
+    def damage_schedule(self, name: str) -> None:
+        """Give a schedule a spec that means nothing."""
+        self._data.schedules[name].spec = "never"
+
+    def close(self) -> None:
+        """Close the stores."""
+        self._closing.close()

@@ -1,0 +1,136 @@
+"""The PostgreSQL engine with hands on its clock: one harness for each schema."""
+
+from __future__ import annotations
+
+import secrets
+from contextlib import ExitStack
+from datetime import datetime
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+import alkstore_postgres
+from alkstore.codec import Codec
+from alkstore.names import SCHEDULER_LOCK
+from alkstore.traits import Store
+from alkstore_postgres import PostgresStore
+from alkstore_postgres.database import store_clock
+from alkstore_postgres.scheduler.tick import Ticker
+from alkstore_postgres.wakes.channel import wake_channel
+
+# The clock is a row: `at` where it stands still, `ahead` of the server's where it goes on.
+_CLOCK = """
+CREATE SCHEMA {schema};
+CREATE TABLE {schema}.clock (at timestamp with time zone, ahead interval NOT NULL);
+INSERT INTO {schema}.clock VALUES (CASE WHEN {frozen} THEN {start} END, '0');
+CREATE FUNCTION {schema}.of_statement() RETURNS timestamp with time zone
+    STABLE PARALLEL SAFE LANGUAGE sql SET search_path = pg_catalog
+    AS $$ SELECT coalesce(at, statement_timestamp() + ahead) FROM {schema}.clock $$;
+CREATE FUNCTION {schema}.of_moment() RETURNS timestamp with time zone
+    VOLATILE LANGUAGE sql SET search_path = pg_catalog
+    AS $$ SELECT coalesce(at, clock_timestamp() + ahead) FROM {schema}.clock $$;
+"""
+
+# Whoever waits is told to look again: it cannot know that time has passed.
+_WAKE_ALL = """
+SELECT pg_notify({channel}, name) FROM (
+    SELECT queue FROM {schema}.jobs UNION SELECT name FROM {schema}.locks UNION SELECT {scheduler}
+) AS waited_for (name)
+"""
+
+
+class PostgresHarness:
+    """An `alkstore.testing.EngineHarness` of PostgreSQL, in a schema of its own.
+
+    Args:
+        conninfo: Where the server is.
+        frozen: Let the store clock stand still between two calls of `advance`, to the
+            microsecond; otherwise it goes on by itself, ahead of the server's.
+        start: Where a frozen clock starts; ``None``: the server's time.
+    """
+
+    def __init__(
+        self, conninfo: str, *, frozen: bool = True, start: datetime | None = None
+    ) -> None:
+        self._conninfo = conninfo
+        self.schema = f"t {secrets.token_hex(6)}"
+        self._clock = f"{self.schema} clock"
+        self._tables = False
+        self._closing = ExitStack()
+        self._connection: psycopg.Connection[Any] = self._closing.enter_context(
+            psycopg.connect(conninfo, autocommit=True)
+        )
+        self._closing.callback(self._drop)
+        self._run(
+            _CLOCK,
+            frozen=sql.Literal(frozen),
+            start=sql.SQL("pg_catalog.now()") if start is None else sql.Literal(start),
+        )
+        quoted = sql.Identifier(self._clock).as_string(self._connection)
+        functions = store_clock.ClockFunctions(f"{quoted}.of_statement()", f"{quoted}.of_moment()")
+        self._closing.enter_context(store_clock.replaced(self.schema, functions))
+
+    def open(
+        self,
+        *,
+        codec: Codec | None = None,
+        max_payload_bytes: int | None = None,
+        **options: Any,
+    ) -> PostgresStore:
+        """Open a store in this schema; it is closed with the harness."""
+        if codec is not None:
+            options["codec"] = codec
+        if max_payload_bytes is not None:
+            options["max_payload_bytes"] = max_payload_bytes
+        store = alkstore_postgres.open(self._conninfo, self.schema, **options)
+        self._tables = True
+        return self._closing.enter_context(store)
+
+    def now(self) -> datetime:
+        """Return the store clock."""
+        row = self._run("SELECT {schema}.of_moment()").fetchone()
+        assert row is not None
+        moment: datetime = row[0]
+        return moment
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass, and tell everybody who waits to look again."""
+        self._run(
+            "UPDATE {schema}.clock SET at = at + make_interval(secs => {seconds}),"
+            " ahead = ahead + make_interval(secs => {seconds})",
+            seconds=sql.Literal(seconds),
+        )
+        if self._tables:
+            query = sql.SQL(_WAKE_ALL).format(
+                schema=sql.Identifier(self.schema),
+                channel=sql.Literal(wake_channel(self.schema)),
+                scheduler=sql.Literal(SCHEDULER_LOCK),
+            )
+            self._connection.execute(query)
+
+    def tick(self, store: Store) -> int:
+        """Fire what is due without any lease; return how many jobs were fired."""
+        assert isinstance(store, PostgresStore)
+        parts = store._parts
+        return Ticker(parts.database, parts.leases, parts.sender.channel, ttl=10.0).tick(None).fired
+
+    def damage_schedule(self, name: str) -> None:
+        """Give a schedule a spec that means nothing."""
+        query = sql.SQL("UPDATE {} SET spec = 'never' WHERE name = %s")
+        table = sql.Identifier(self.schema, "schedules")
+        assert self._connection.execute(query.format(table), [name]).rowcount == 1
+
+    def close(self) -> None:
+        """Close the stores and drop what was made."""
+        self._closing.close()
+
+    def _run(self, text: str, **values: sql.Composable) -> psycopg.Cursor[Any]:
+        query = sql.SQL(text).format(schema=sql.Identifier(self._clock), **values)
+        return self._connection.execute(query)
+
+    def _drop(self) -> None:
+        self._connection.execute("SET lock_timeout = '20s'")
+        for name in (self.schema, self._clock):
+            drop = sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(name))
+            self._connection.execute(drop)
