@@ -18,7 +18,7 @@ SELECT pg_catalog.statement_timestamp(),
        s.starts_at, s.next_fire_at, s.last_fire_at, s.paused, s.skipped, s.quarantine,
        s.payload IS NOT NULL
 FROM {schema}.schedules AS s
-WHERE NOT s.paused AND s.quarantine IS NULL
+WHERE s.paused IS NOT TRUE AND s.quarantine IS NULL
   AND s.next_fire_at <= pg_catalog.statement_timestamp()
   AND s.next_fire_at >= %(since)s::timestamp with time zone
 ORDER BY s.next_fire_at
@@ -33,7 +33,7 @@ SELECT pg_catalog.statement_timestamp(),
        s.starts_at, s.next_fire_at, s.last_fire_at, s.paused, s.skipped, s.quarantine,
        s.payload IS NOT NULL
 FROM {schema}.schedules AS s
-WHERE NOT s.paused AND s.quarantine IS NULL
+WHERE s.paused IS NOT TRUE AND s.quarantine IS NULL
   AND s.next_fire_at IS NULL
 LIMIT %(rows)s::bigint
 FOR UPDATE SKIP LOCKED;
@@ -46,7 +46,7 @@ SELECT pg_catalog.statement_timestamp(),
        s.starts_at, s.next_fire_at, s.last_fire_at, s.paused, s.skipped, s.quarantine,
        s.payload IS NOT NULL
 FROM {schema}.schedules AS s
-WHERE NOT s.paused AND s.quarantine IS NULL
+WHERE s.paused IS NOT TRUE AND s.quarantine IS NULL
   AND s.next_fire_at >= '9999-12-31 23:59:59.999999+00'::timestamp with time zone
 LIMIT %(rows)s::bigint
 FOR UPDATE SKIP LOCKED;

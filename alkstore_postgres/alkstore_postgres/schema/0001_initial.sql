@@ -112,4 +112,4 @@ CREATE TABLE {schema}.schedules (
 
 -- Carries the tick and the look-up of the soonest boundary.
 CREATE INDEX schedules_due ON {schema}.schedules (next_fire_at)
-    WHERE NOT paused AND quarantine IS NULL;
+    WHERE paused IS NOT TRUE AND quarantine IS NULL;

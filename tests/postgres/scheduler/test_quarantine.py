@@ -48,6 +48,7 @@ DAMAGE = [
     ("next_fire_at", "'-infinity'", "next_fire_at is infinite"),
     ("next_fire_at", "'4000-01-01 BC'", "next_fire_at is infinite"),
     ("next_fire_at", "'20000-01-01'", "next_fire_at is infinite"),
+    ("paused", "NULL", "paused is NULL"),
 ]
 IDS = [f"{column}-{expression[:20]}" for column, expression, _ in DAMAGE]
 HOUR = timedelta(hours=1)
@@ -118,18 +119,6 @@ def test_registering_again_mends_it(
         table.shift("bad", -1)
     else:
         assert mended.next_fire_at == before, "the grid is sound: it is kept"
-    assert ticker.tick(None).fired == 1
-
-
-def test_a_row_without_a_paused_mark_is_reported_and_mended(
-    pair: PostgresStore, table: ScheduleTable, ticker: Ticker
-) -> None:
-    table.set("bad", "paused", "NULL")
-    assert ticker.tick(None).fired == 1
-    shown = pair.get_schedule("bad")
-    assert shown is not None
-    assert shown.quarantine == "paused is NULL"
-    assert pair.schedule("bad", "@every 1h", "q", 1).quarantine is None
     assert ticker.tick(None).fired == 1
 
 

@@ -185,7 +185,7 @@ def test_a_tick_over_many_schedules_that_are_not_due_reads_only_the_index(
     many(table, 5_000, seconds=-3_600)
     table.run("ANALYZE {schedules}")
     plan = table.run(
-        "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT name FROM {schedules} WHERE NOT paused"
+        "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT name FROM {schedules} WHERE paused IS NOT TRUE"
         " AND quarantine IS NULL AND next_fire_at <= statement_timestamp()"
         " ORDER BY next_fire_at LIMIT 500 FOR UPDATE SKIP LOCKED"
     ).fetchone()

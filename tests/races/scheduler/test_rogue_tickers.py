@@ -110,7 +110,7 @@ def test_a_row_that_was_advanced_between_the_look_and_the_lock_is_left(
 
         def look() -> None:
             cursor = ScheduleTable(late, schema).run(
-                f'SELECT name FROM {{schedules}} WHERE "{schema}".gate() AND NOT paused'
+                f'SELECT name FROM {{schedules}} WHERE "{schema}".gate() AND paused IS NOT TRUE'
                 " AND quarantine IS NULL AND next_fire_at <= statement_timestamp()"
                 " ORDER BY next_fire_at FOR UPDATE SKIP LOCKED"
             )
