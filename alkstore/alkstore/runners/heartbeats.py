@@ -7,7 +7,8 @@ import math
 import time
 
 from alkstore.errors import StoreClosed
-from alkstore.runners.claims import Claims, Held, beat_interval
+from alkstore.runners.claims import Claims
+from alkstore.runners.held import Held, beat_interval
 from alkstore.runners.pause import pause
 from alkstore.runners.status import Status
 from alkstore.traits import Queue

@@ -7,7 +7,8 @@ import time
 
 from alkstore.errors import DatabaseError, StoreClosed
 from alkstore.runners.attempt import settle
-from alkstore.runners.claims import Claims, Held
+from alkstore.runners.claims import Claims
+from alkstore.runners.held import Held
 from alkstore.runners.pause import pause
 from alkstore.runners.status import Status
 from alkstore.traits import Queue

@@ -11,6 +11,9 @@ from alkstore.values import RunnerState
 
 _logger = logging.getLogger(__name__)
 
+LONG_OUTAGE = 30.0
+"""A runner that has been backing off for so many seconds is not healthy."""
+
 _REMINDER = 60.0
 """An error of a kind that was logged in this outage is logged again after so long."""
 
@@ -70,6 +73,24 @@ class Status:
         """Return how long the present outage has lasted, in seconds (0.0: there is none)."""
         since = self._outage_since
         return 0.0 if since is None else max(now - since, 0.0)
+
+    def slowness(self, now: float, begun_at: float, patience: float) -> str | None:
+        """Return in words what is too long ago, or lasts too long, or ``None``.
+
+        Args:
+            now: The time, as `time.monotonic` tells.
+            begun_at: When the runner was started.
+            patience: How old the last good turn may be, in seconds.
+        """
+        outage = self.outage(now)
+        if outage > LONG_OUTAGE:
+            return f"it has been backing off for {outage:.0f} s"
+        age = self.last_good_turn(now)
+        if age is None and now - begun_at > patience:
+            return f"it was started {now - begun_at:.0f} s ago and has had no good turn"
+        if age is not None and age > patience:
+            return f"its last good turn was {age:.0f} s ago"
+        return None
 
     def enter(self, state: RunnerState) -> None:
         """Note what the runner does from now on."""

@@ -16,6 +16,7 @@ from alkstore.runners.at_exit import stop_at_exit
 from alkstore.runners.hosting import frozen_threads
 from alkstore.runners.pause import pause
 from alkstore.runners.status import Status
+from alkstore.runners.threads import Threads
 from alkstore.stop_token import StopToken
 from alkstore.values import RunnerHealth, RunnerState
 
@@ -26,9 +27,6 @@ DEFAULT_GRACE = 30.0
 
 AFTER_GRACE = 1.0
 """How long after that it may still take, in seconds: what was held is released then."""
-
-LONG_OUTAGE = 30.0
-"""A runner that has been backing off for so many seconds is not healthy."""
 
 _TRIES_AT_THE_END = 10
 """So often a body that fails to wind up is started again after the stop."""
@@ -59,7 +57,7 @@ class Supervisor:
         self._token = StopToken()
         self._status = Status(name)
         self._lock = threading.Lock()
-        self._threads: list[threading.Thread] = []
+        self._threads = Threads()
         self._begun_at: float | None = None
         self._deadline: float | None = None
         self._cut_short = False
@@ -94,9 +92,7 @@ class Supervisor:
             name=f"alkstore {self._name}: {part}",
             daemon=True,
         )
-        with self._lock:
-            thread.start()
-            self._threads.append(thread)
+        self._threads.start(thread)
         return thread
 
     def _time_left(self) -> float:
@@ -203,7 +199,9 @@ class Supervisor:
         Returns:
             Whether everything ended as it should.
         """
-        return self._wait(timeout, self._given_up) and not self._cut_short
+        if self.inherited:
+            return True
+        return self._threads.wait(timeout, self._given_up) and not self._cut_short
 
     def join(self, timeout: Seconds | None = None) -> bool:
         """Wait until it has ended; see `Runner.join`.
@@ -211,7 +209,8 @@ class Supervisor:
         Raises:
             InvalidOption: *timeout* is not a duration.
         """
-        return self._wait(wait_seconds(timeout), tuple)
+        limit = wait_seconds(timeout)
+        return self.inherited or self._threads.wait(limit, tuple)
 
     @override
     def __repr__(self) -> str:
@@ -241,33 +240,20 @@ class Supervisor:
                     return
             self._rest(failures)
 
-    def _wait(
-        self, limit: float | None, given_up: Callable[[], Collection[threading.Thread]]
-    ) -> bool:
-        """Wait for all threads but those *given_up*; return whether all have ended."""
-        if self.inherited:
-            return True
-        deadline = None if limit is None else time.monotonic() + limit
-        while True:
-            with self._lock:  # a thread that is being started counts
-                alive = [thread for thread in self._threads if thread.is_alive()]
-            if threading.current_thread() in alive:
-                return False
-            awaited = [thread for thread in alive if thread not in given_up()]
-            if not awaited:
-                return not alive
-            left = None if deadline is None else deadline - time.monotonic()
-            if left is not None and left <= 0:
-                return False
-            awaited[0].join(left)
-
     def _rest(self, failures: int) -> None:
         if self._token.wait(pause(failures)):
             # The end must not wait for the pause of a failure, nor spin.
             time.sleep(0.02)
 
     def _ended(self) -> bool:
-        return self._token.cancelled and not any(one.is_alive() for one in tuple(self._threads))
+        """Return whether nothing goes on any more that it would answer for.
+
+        A handler whose claim was given up may run on, but it settles nothing.
+        """
+        if not self._token.cancelled:
+            return False
+        given_up = self._given_up()
+        return all(thread in given_up for thread in self._threads.alive())
 
     def _sickness(self, state: RunnerState) -> str | None:
         """Return why the runner is not healthy, or ``None``."""
@@ -280,20 +266,10 @@ class Supervisor:
             return "it was stopped" if state == "stopped" else "it is stopping"
         if self._begun_at is None:
             return "it was not started"
-        dead = [one.name for one in tuple(self._threads) if not one.is_alive()]
-        if dead:
-            return f"a thread of it is dead: {dead[0]}"
+        if dead := self._threads.dead():
+            return f"a thread of it is dead: {dead[0].name}"
         if (frozen := frozen_threads()) is not None:
             return frozen
-        return self._slowness(time.monotonic(), self._begun_at) or self._problem()
-
-    def _slowness(self, now: float, begun_at: float) -> str | None:
-        outage = self._status.outage(now)
-        if outage > LONG_OUTAGE:
-            return f"it has been backing off for {outage:.0f} s"
-        age = self._status.last_good_turn(now)
-        if age is None and now - begun_at > self._patience:
-            return f"it was started {now - begun_at:.0f} s ago and has had no good turn"
-        if age is not None and age > self._patience:
-            return f"its last good turn was {age:.0f} s ago"
-        return None
+        now = time.monotonic()
+        slow = self._status.slowness(now, self._begun_at, self._patience)
+        return slow or self._problem()

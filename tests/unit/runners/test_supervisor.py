@@ -15,7 +15,7 @@ import pytest
 
 from alkstore._typing import override
 from alkstore.errors import InvalidOption, StoreClosed
-from alkstore.runners import supervisor as machine
+from alkstore.runners import status
 from alkstore.runners.supervisor import Supervisor
 from alkstore.traits import Runner
 from tests.support.waiting import wait_until
@@ -122,7 +122,7 @@ def test_a_long_outage_is_not_healthy(
     def body(self: Plain) -> None:
         raise KeyError(self.turns)
 
-    monkeypatch.setattr(machine, "LONG_OUTAGE", 0.0)
+    monkeypatch.setattr(status, "LONG_OUTAGE", 0.0)
     one = runner(body).start()
     wait_until(lambda: not one.health().healthy)
     assert "backing off" in (one.health().reason or "")
@@ -259,7 +259,7 @@ def test_a_forked_child_says_that_the_runner_stayed_with_its_parent(
     here, there = context.Pipe()
 
     def child(pipe: Connection) -> None:
-        with one._lock:  # a lock that some thread of the parent might have held
+        with one._lock, one._threads._lock:  # a lock that some thread of the parent might have held
             began = time.monotonic()
             health = one.health()
             answers = one.stop(), one.join(), one.state, health.state
