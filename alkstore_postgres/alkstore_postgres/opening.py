@@ -8,7 +8,7 @@ from alkstore._typing import Unpack
 from alkstore_postgres.database.errors import translated
 from alkstore_postgres.schema.migrator import Migrator
 from alkstore_postgres.settings import DEFAULT_SCHEMA, OpenOptions, check_conninfo, check_schema
-from alkstore_postgres.store import PostgresStore
+from alkstore_postgres.store import PostgresStore, open_store
 
 
 def open(  # noqa: A001 - the product's own word for it
@@ -28,7 +28,7 @@ def open(  # noqa: A001 - the product's own word for it
         SchemaTooNew: Newer code has migrated it, beyond what this code works with.
         SchemaError: The server or its encoding is not supported.
     """
-    return PostgresStore.open(conninfo, schema, options)
+    return open_store(conninfo, schema, options)
 
 
 def migrate(conninfo: str, schema: str = DEFAULT_SCHEMA) -> list[str]:

@@ -81,6 +81,18 @@ class PoolSettings:
     max_size: int
     prepare_threshold: int | None
 
+    def arguments(self) -> dict[str, Any]:
+        """Return the keyword arguments of the pool."""
+        return {
+            "kwargs": {"autocommit": True, "prepare_threshold": self.prepare_threshold},
+            "min_size": self.min_size,
+            "max_size": self.max_size,
+            "name": "alkstore",
+            # A pool that gave up soon asks anew for the next caller; one that goes on with
+            # ever longer pauses would miss the end of a long outage by minutes.
+            "reconnect_timeout": 5.0,
+        }
+
 
 def resolve_settings(schema: object, options: Mapping[str, Any]) -> Settings:
     """Resolve what both kinds of store take.

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import atexit
-import os
-import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
@@ -25,13 +22,12 @@ from alkstore.options import (
     resolve_enqueue,
     resolve_queue,
 )
-from alkstore.runners.at_exit import stop_all
 from alkstore.stop_token import StopToken, check_stop
 from alkstore.traits import Delivery, Handler, Listener, LockHandle, Outbox, Queue, Runner
 from alkstore.values import Job, Schedule
-from alkstore_postgres.database import ending
 from alkstore_postgres.database.pools import AnyPool, Pools, check_pool
 from alkstore_postgres.database.seam import join
+from alkstore_postgres.living import Life
 from alkstore_postgres.outbox.outbox import PostgresOutbox
 from alkstore_postgres.parts import Parts
 from alkstore_postgres.queue.queue import PostgresQueue, check_id
@@ -46,7 +42,7 @@ from alkstore_postgres.settings import (
     resolve_settings,
     split_pool_settings,
 )
-from alkstore_postgres.wakes.connect import connector
+from alkstore_postgres.wakes.connect import connector_beside
 from alkstore_postgres.wakes.listener import listen
 from alkstore_postgres.wakes.notify import notify, notify_tx
 
@@ -74,32 +70,13 @@ class PostgresStore:
     ) -> None:
         self._build(Pools(check_pool(pool), "", {}), resolve_settings(schema, options))
 
-    @classmethod
-    def open(cls, conninfo: str, schema: str, options: OpenOptions) -> PostgresStore:
-        """Build a store with a pool of its own."""
-        sizes, rest = split_pool_settings(options)
-        settings = resolve_settings(schema, rest)
-        checked = check_conninfo(conninfo)
-        store = cls.__new__(cls)
-        arguments = {
-            "kwargs": {"autocommit": True, "prepare_threshold": sizes.prepare_threshold},
-            "min_size": sizes.min_size,
-            "max_size": sizes.max_size,
-            "name": "alkstore",
-            # A pool that gave up soon asks anew for the next caller; one that goes on with
-            # ever longer pauses would miss the end of a long outage by minutes.
-            "reconnect_timeout": 5.0,
-        }
-        store._build(Pools(None, checked, arguments), settings)  # noqa: SLF001 - its own class
-        return store
-
     def _build(self, pools: Pools, settings: Settings) -> None:
-        direct = _direct(pools.lent, settings.listen_conninfo or pools.conninfo)
+        direct = connector_beside(pools.lent, settings.listen_conninfo or pools.conninfo)
         self._pools = pools
         self._made = Parts(pools, settings, direct)
         self._prepare_schema(settings)
         self._runners = Runners(self._made)
-        _register(self)
+        self._life = Life(self._made, self._runners)
 
     @property
     def _parts(self) -> Parts:
@@ -266,7 +243,7 @@ class PostgresStore:
         self._runners.stop()
         self._made.stop_leading()
         self._made.close()
-        _open_stores.discard(self)
+        self._life.over()
 
     def __enter__(self) -> Self:
         """Return the store."""
@@ -281,60 +258,15 @@ class PostgresStore:
         """Close it."""
         self.close()
 
-    def end(self) -> None:
-        """Close it at the end of the interpreter: as far as needed, and soon."""
-        self._made.end()
-
-    def after_fork(self) -> None:
-        """Leave everything of the parent's alone; the child begins anew at first use."""
-        self._made.after_fork()
-        self._runners.after_fork()
-
 
 _MOST_THREADS = 1_000
 
 
-def _direct(lent: AnyPool | None, conninfo: str) -> Callable[[], psycopg.Connection[Any]]:
-    """Return what opens the listener's connection: to *conninfo*, or where *lent* goes."""
-    if lent is None or conninfo:
-        return connector(conninfo, {})
-
-    def connect() -> psycopg.Connection[Any]:
-        # Newer pools take functions here, for passwords that change.
-        where: Any = lent.conninfo
-        arguments: Any = lent.kwargs
-        return connector(
-            where() if callable(where) else where,
-            (arguments() if callable(arguments) else arguments) or {},
-            lent.connection_class,
-        )()
-
-    return connect
-
-
-_open_stores: weakref.WeakSet[PostgresStore] = weakref.WeakSet()
-
-
-def _register(store: PostgresStore) -> None:
-    _open_stores.add(store)
-    # Exit functions run last in, first out: a pool that the application closes at exit, and
-    # said so before it lent it, is still open when the store gives its claims back.
-    atexit.unregister(_close_all)
-    atexit.register(_close_all)
-
-
-def _close_all() -> None:
-    """Stop what still runs when the interpreter ends, so that claims and leases go back."""
-    stop_all()
-    ending.begin()
-    for store in list(_open_stores):
-        store.end()
-
-
-def _after_fork() -> None:
-    for store in list(_open_stores):
-        store.after_fork()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+def open_store(conninfo: str, schema: str, options: OpenOptions) -> PostgresStore:
+    """Return a store with a pool of its own; see `alkstore_postgres.open`."""
+    pool_options, rest = split_pool_settings(options)
+    settings = resolve_settings(schema, rest)
+    pools = Pools(None, check_conninfo(conninfo), pool_options.arguments())
+    store = PostgresStore.__new__(PostgresStore)
+    store._build(pools, settings)  # noqa: SLF001 - the other way to make one
+    return store

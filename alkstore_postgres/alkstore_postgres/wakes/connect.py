@@ -8,6 +8,7 @@ from typing import Any
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
+from psycopg_pool import ConnectionPool
 
 _NOT_FOR_THE_SERVER = frozenset(
     {"autocommit", "context", "cursor_factory", "prepare_threshold", "row_factory"}
@@ -56,5 +57,30 @@ def connector(
 
     def connect() -> psycopg.Connection[Any]:
         return connection_class.connect(conninfo, autocommit=True, **given)
+
+    return connect
+
+
+def connector_beside(
+    lent: ConnectionPool[Any] | None, conninfo: str
+) -> Callable[[], psycopg.Connection[Any]]:
+    """Return what opens the listener's connection beside a pool.
+
+    Args:
+        lent: The application's pool, or ``None``.
+        conninfo: Where to connect to; empty: where *lent* goes.
+    """
+    if lent is None or conninfo:
+        return connector(conninfo, {})
+
+    def connect() -> psycopg.Connection[Any]:
+        # Newer pools take functions here, for passwords that change.
+        where: Any = lent.conninfo
+        arguments: Any = lent.kwargs
+        return connector(
+            where() if callable(where) else where,
+            (arguments() if callable(arguments) else arguments) or {},
+            lent.connection_class,
+        )()
 
     return connect
