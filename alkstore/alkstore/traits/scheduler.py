@@ -23,7 +23,10 @@ class Scheduler(Protocol):
         """Register a schedule, or change it, by name; return it as stored.
 
         Registering again with the same interval and ``starts_at`` keeps the next
-        boundary; a changed one starts a new grid from now.
+        boundary; a changed one starts a new grid from now: its first boundary is one interval
+        from now, or with ``starts_at`` that instant itself. Of a ``starts_at`` in the past the
+        first boundary is the first one of its grid (``starts_at + k * interval``) after now:
+        nothing before the registration is made up for.
 
         Args:
             name: The schedule's name.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -10,11 +9,14 @@ from typing import Any
 import psycopg
 from psycopg import postgres
 from psycopg.abc import Buffer
-from psycopg.adapt import AdaptersMap, Dumper, Loader
+from psycopg.adapt import AdaptersMap, Loader
 from psycopg.pq import Format
 from psycopg.rows import TupleRow, tuple_row
+from psycopg.types.numeric import Int8BinaryLoader
+from psycopg.types.string import ByteaBinaryLoader
 
 from alkstore._typing import override
+from alkstore_postgres.database import arrays
 
 Params = Mapping[str, Any] | None
 
@@ -41,40 +43,22 @@ class _UtcLoader(Loader):
             return _LAST if micros > 0 else _FIRST
 
 
-class ByteaArray(list[bytes]):
-    """Payloads to be sent as one ``bytea[]``, in binary.
-
-    A list is sent as text, in which each byte becomes two digits and each item is escaped.
-    """
-
-
-class _ByteaArrayDumper(Dumper):
-    """Dumps a `ByteaArray`: one dimension, no NULLs, from 1."""
-
-    format = Format.BINARY
-    oid = postgres.types["bytea"].array_oid
-
-    @override
-    def dump(self, obj: ByteaArray) -> Buffer:
-        if not obj:
-            return struct.pack("!iiI", 0, 0, _BYTEA)
-        parts = [struct.pack("!iiIii", 1, 0, _BYTEA, len(obj), 1)]
-        for item in obj:
-            parts += (len(item).to_bytes(4, "big"), item)
-        return b"".join(parts)
-
-
-_BYTEA = postgres.types["bytea"].oid
-
-
 def _engine_adapters() -> AdaptersMap:
     adapters = AdaptersMap(postgres.adapters)
-    adapters.register_dumper(ByteaArray, _ByteaArrayDumper)
+    arrays.register(adapters)
     adapters.register_loader("timestamptz", _UtcLoader)
     return adapters
 
 
+def _raw_adapters() -> AdaptersMap:
+    adapters = AdaptersMap(_ADAPTERS)
+    adapters.register_loader("timestamptz", Int8BinaryLoader)
+    adapters.register_loader("tid", ByteaBinaryLoader)
+    return adapters
+
+
 _ADAPTERS = _engine_adapters()
+_RAW_ADAPTERS = _raw_adapters()
 
 
 class EngineCursor(psycopg.Cursor[TupleRow]):
@@ -105,3 +89,18 @@ class EngineCursor(psycopg.Cursor[TupleRow]):
         """
         # Never without parameters: percent signs are doubled in every statement.
         self.execute(query, params or {}, prepare=prepare)
+
+
+class RawCursor(EngineCursor):
+    """A cursor for many rows: times stay numbers, and places of rows (``ctid``) stay bytes.
+
+    A time is its microseconds since 2000, as the server counts them: making a datetime of it
+    costs many times what reading it costs. Infinities are the least and the largest number
+    of eight bytes.
+    """
+
+    @property
+    @override
+    def adapters(self) -> AdaptersMap:
+        """The engine's adapters, but for times and places."""
+        return _RAW_ADAPTERS

@@ -11,7 +11,7 @@ from psycopg import IsolationLevel
 from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
 
-from alkstore_postgres.database.cursor import EngineCursor, Params
+from alkstore_postgres.database.cursor import EngineCursor, Params, RawCursor
 
 
 class Session:
@@ -48,6 +48,12 @@ class Session:
         """Run a statement; return its rows."""
         self._cursor.run(query, params, prepare=self._prepare)
         return self._cursor.fetchall()
+
+    def fetch_raw(self, query: bytes, params: Params = None) -> list[TupleRow]:
+        """Run a statement; return its rows as a `RawCursor` reads them."""
+        cursor = RawCursor(self.connection)
+        cursor.run(query, params, prepare=self._prepare)
+        return cursor.fetchall()
 
     def fetch_value(self, query: bytes, params: Params = None) -> Any:
         """Run a statement that returns a row; return the row's first value."""

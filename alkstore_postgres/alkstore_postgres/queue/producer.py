@@ -9,7 +9,7 @@ from typing import Any
 from alkstore.codec import Codec, encode_payload
 from alkstore.errors import DatabaseError
 from alkstore.options import Enqueue
-from alkstore_postgres.database.cursor import ByteaArray
+from alkstore_postgres.database.arrays import ByteaArray
 from alkstore_postgres.database.database import Database
 from alkstore_postgres.database.errors import NOTIFY_QUEUE_FULL
 from alkstore_postgres.database.seam import Joined

@@ -14,6 +14,7 @@ class Firing(NamedTuple):
     """One schedule that fires.
 
     Attributes:
+        number: Its number among the rows of the slice, from 0.
         name: The schedule.
         queue: Where its jobs go.
         fires: The boundaries to fire, oldest first, in microseconds; at least one.
@@ -22,6 +23,7 @@ class Firing(NamedTuple):
         skipped: How many that makes altogether.
     """
 
+    number: int
     name: str
     queue: str
     fires: tuple[int, ...]
@@ -58,7 +60,7 @@ def plan(rows: Iterable[Row], now: int, most_fires: int) -> Plan:
     """
     result = Plan()
     fires = 0
-    for row in rows:
+    for number, row in enumerate(rows):
         if fires >= most_fires:
             result.left = True
             break
@@ -76,6 +78,7 @@ def plan(rows: Iterable[Row], now: int, most_fires: int) -> Plan:
             fires += len(owed.fires)
             result.firings.append(
                 Firing(
+                    number,
                     row.name,
                     row.queue,
                     owed.fires,

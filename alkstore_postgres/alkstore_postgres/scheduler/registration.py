@@ -8,7 +8,7 @@ from typing import Any
 from alkstore.errors import InvalidSpec
 from alkstore.options import ScheduleSettings
 from alkstore_postgres.scheduler.boundaries import new_grid
-from alkstore_postgres.scheduler.instants import MICROS_PER_SECOND, is_sound, to_micros
+from alkstore_postgres.scheduler.instants import MICROS_PER_SECOND, in_calendar, to_micros
 from alkstore_postgres.scheduler.row import Row, fault
 
 
@@ -36,6 +36,12 @@ class Registration:
     def interval(self) -> int:
         """The interval in microseconds."""
         return self.seconds * MICROS_PER_SECOND
+
+    @property
+    def anchor(self) -> int | None:
+        """The anchor of the grid in microseconds since 2000, if one is given."""
+        starts_at = self.settings.starts_at
+        return None if starts_at is None else to_micros(starts_at)
 
     def columns(self) -> dict[str, Any]:
         """Return what is stored as it was given, by column."""
@@ -65,7 +71,7 @@ class Registration:
             and row.expires == settings.expires
             and row.max_attempts == settings.max_attempts
             and row.catch_up == settings.catch_up
-            and row.starts_at == settings.starts_at
+            and row.starts_at == self.anchor
         )
 
 
@@ -81,15 +87,14 @@ def next_boundary(wanted: Registration, row: Row | None, now: int) -> int:
         now: The store clock, in microseconds.
 
     Returns:
-        Microseconds since the epoch.
+        Microseconds since 2000.
 
     Raises:
         NoBoundaryLeft: It would lie after the year 9999.
     """
     if row is not None and _same_grid(wanted, row):
         return row.boundary
-    starts_at = wanted.settings.starts_at
-    return new_grid(wanted.interval, None if starts_at is None else to_micros(starts_at), now)
+    return new_grid(wanted.interval, wanted.anchor, now)
 
 
 def _same_grid(wanted: Registration, row: Row) -> bool:
@@ -99,6 +104,7 @@ def _same_grid(wanted: Registration, row: Row) -> bool:
         return False
     return (
         interval == wanted.interval
-        and row.starts_at == wanted.settings.starts_at
-        and is_sound(row.next_fire_at)
+        and row.starts_at == wanted.anchor
+        and row.next_fire_at is not None
+        and in_calendar(row.next_fire_at)
     )

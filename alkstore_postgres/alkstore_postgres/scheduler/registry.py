@@ -17,10 +17,10 @@ from alkstore_postgres.database.session import Session
 from alkstore_postgres.database.statements import Statements
 from alkstore_postgres.scheduler.boundaries import NoBoundaryLeft, first_after
 from alkstore_postgres.scheduler.every import parse_every
-from alkstore_postgres.scheduler.instants import from_micros, is_sound, to_micros
+from alkstore_postgres.scheduler.instants import from_micros, in_calendar, is_sound, to_micros
 from alkstore_postgres.scheduler.registration import Registration, next_boundary
 from alkstore_postgres.scheduler.row import Row, fault
-from alkstore_postgres.scheduler.view import ScheduleReport, report, to_schedule
+from alkstore_postgres.scheduler.view import ScheduleReport, moment, report, to_schedule
 
 T = TypeVar("T")
 
@@ -103,7 +103,7 @@ class Registry:
     def _register(self, session: Session, wanted: Registration) -> _Outcome[Sequence[Any]]:
         while True:
             now, *columns = self._locked(session, wanted.name)
-            row = None if columns[0] is None else Row(*columns[:-1])
+            row = None if columns[0] is None else Row.read(columns[:-1])
             try:
                 boundary = next_boundary(wanted, row, to_micros(now))
             except NoBoundaryLeft:
@@ -118,7 +118,7 @@ class Registry:
                 return columns, None
             params["paused"] = bool(row.paused)
             params["skipped"] = row.skipped_with(0)
-            params["last_fire_at"] = row.last_fire_at if is_sound(row.last_fire_at) else None
+            params["last_fire_at"] = moment(row.last_fire_at)
             stored = session.fetch_one(self._sql["update"], params)
             assert stored is not None  # noqa: S101 - this transaction holds the row
             return stored, SCHEDULER_LOCK
@@ -127,12 +127,12 @@ class Registry:
         now, *columns = self._locked(session, name)
         if columns[0] is None:
             return False, None
-        row = Row(*columns[:-1])
+        row = Row.read(columns[:-1])
         if row.paused is False:
             return True, None  # nothing was missed for being paused, so nothing is passed over
         params: dict[str, Any] = {"name": name}
         try:
-            if is_sound(row.next_fire_at):
+            if row.next_fire_at is not None and in_calendar(row.next_fire_at):
                 boundary = first_after(row.boundary, row.interval, to_micros(now))
                 params["next_fire_at"] = from_micros(boundary)
         except (NoBoundaryLeft, ValueError):
@@ -144,7 +144,7 @@ class Registry:
         columns = session.fetch_one(self._sql["one"], {"name": name})
         if columns is None:
             raise _unknown(name)
-        row = Row(*columns[:-1])
+        row = Row.read(columns[:-1])
         reason = fault(row) if row.quarantine is None else row.quarantine
         if reason is not None:
             raise ScheduleQuarantined(f"the schedule {name!a} cannot be fired: {reason}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from datetime import datetime
 
 from alkstore_postgres.scheduler.outlook import Outlook
 from alkstore_postgres.scheduler.plan import Plan
@@ -24,7 +23,7 @@ class Slice:
         skipped: How many boundaries it passed over.
         quarantined: How many schedules it set aside.
         left: Whether more is due than the slice took.
-        since: Where the next slice goes on, for a tick of several.
+        since: Where the next slice goes on, for a tick of several, in microseconds since 2000.
         outlook: What comes next; only the last slice of a tick asks.
     """
 
@@ -32,7 +31,7 @@ class Slice:
     skipped: int
     quarantined: int
     left: bool
-    since: datetime | None
+    since: int | None
     outlook: Outlook | None
 
     @property
@@ -52,7 +51,7 @@ class Mode:
         careful: Store the jobs under savepoints, to find the row that cannot be stored.
     """
 
-    since: datetime | None
+    since: int | None
     damaged: bool
     wakes: bool
     careful: bool

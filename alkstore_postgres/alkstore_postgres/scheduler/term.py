@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from datetime import datetime
 
 from alkstore.errors import (
     DatabaseError,
@@ -176,7 +175,7 @@ class Term:
             if outlook.soonest is not None and not outlook.pending:
                 self._nap(min((outlook.soonest - now) / MICROS_PER_SECOND, 2 * _AHEAD))
 
-        since: datetime | None = None
+        since: int | None = None
         while True:
             with self._attendant.call():
                 done = self._ticker.slice(

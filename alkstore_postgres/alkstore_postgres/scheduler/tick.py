@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -12,16 +12,20 @@ from typing import Any
 import psycopg
 
 from alkstore.errors import AlkstoreError, DatabaseError
-from alkstore.options import QUEUE_DEFAULTS
 from alkstore_postgres.database.database import Database
-from alkstore_postgres.database.errors import NOTIFY_QUEUE_FULL, translate
+from alkstore_postgres.database.errors import NOTIFY_QUEUE_FULL
 from alkstore_postgres.database.session import Session
 from alkstore_postgres.database.statements import Statements
 from alkstore_postgres.lock.leases import Lease, Leases
-from alkstore_postgres.scheduler.arrays import array, moments, quoted
-from alkstore_postgres.scheduler.instants import MICROS_PER_SECOND, is_sound, to_micros
+from alkstore_postgres.scheduler.fires import Fires, JobsMissing
+from alkstore_postgres.scheduler.instants import (
+    MICROS_PER_SECOND,
+    from_micros,
+    in_calendar,
+    to_micros,
+)
 from alkstore_postgres.scheduler.outlook import Outlook
-from alkstore_postgres.scheduler.plan import Firing, Plan, plan
+from alkstore_postgres.scheduler.plan import Plan, plan
 from alkstore_postgres.scheduler.row import Row, fault
 from alkstore_postgres.scheduler.slices import Mode, Slice, tell
 
@@ -36,9 +40,6 @@ MOST_FIRES = 5_000
 _FEWEST_ROWS, _MOST_ROWS = 8, 4_000
 _TARGET = 0.06
 """How long a slice should take, in seconds: the stop and the renewal wait for its end."""
-
-_ROW_ERRORS = frozenset({"22", "23", "P0"})
-"""Classes of errors that are about the values of a row: data, constraints, raised by a trigger."""
 
 
 class LeaseNotProven(AlkstoreError):
@@ -64,6 +65,7 @@ class Ticker:
         self._rows = FIRST_ROWS
         package = __package__
         self._sql = Statements(package, "tick.sql", database.schema)
+        self._fires = Fires(self._sql["fire"])
         self._outlook = Statements(package, "outlook.sql", database.schema)["outlook"]
         self._wakes_and_outlook = b"SELECT other.*, sent.* FROM (%s) AS sent, (%s) AS other" % (
             self._sql["wakes"],
@@ -81,7 +83,7 @@ class Ticker:
             DatabaseError: A slice failed; what earlier ones fired stays.
         """
         fired = skipped = quarantined = 0
-        since: datetime | None = None
+        since: int | None = None
         while True:
             done = self.slice(lease, since=since)
             fired += done.fired
@@ -95,7 +97,7 @@ class Ticker:
         self,
         lease: Lease | None,
         *,
-        since: datetime | None = None,
+        since: int | None = None,
         damaged: bool = True,
         watch: Callable[[psycopg.Connection[Any]], None] | None = None,
         wait: Callable[[int], None] | None = None,
@@ -104,7 +106,8 @@ class Ticker:
 
         Args:
             lease: Proved inside the transaction; ``None``: tick without one.
-            since: Where the slice before this one of the same tick ended.
+            since: Where the slice before this one of the same tick ended, in microseconds
+                since 2000.
             damaged: Look for schedules whose time is damaged as well.
             watch: Told which connection is used.
             wait: Called with the store clock, in microseconds, when all is ready, to wait
@@ -120,6 +123,11 @@ class Ticker:
             began = time.monotonic()
             try:
                 done, made = self._attempt(Mode(since, damaged, wakes, careful), lease, watch, wait)
+            except JobsMissing as error:
+                if careful:
+                    raise
+                logger.warning("a slice of a tick is undone and looked at again: %s", error)
+                careful = True
             except DatabaseError as error:
                 if error.retryable or error.sqlstate is None:
                     self._rows = max(self._rows // 2, _FEWEST_ROWS)
@@ -162,9 +170,11 @@ class Ticker:
                 raise LeaseNotProven("the scheduler's lease is not held any more")
             if wait is not None:
                 wait(to_micros(now) + int((time.monotonic() - read_at) * MICROS_PER_SECOND))
-            made, since = self._read(session, mode)
-            if made.firings:
-                self._fire(session, made, careful=mode.careful)
+            made, places, since = self._read(session, mode)
+            if mode.careful:
+                self._fires.store_carefully(session, made, places)
+            else:
+                self._fires.store(session, made.firings, places)
             if made.faults:
                 params = {"schedules": list(made.faults), "reasons": list(made.faults.values())}
                 session.execute(self._sql["quarantine"], params)
@@ -179,66 +189,24 @@ class Ticker:
             )
         return done, made
 
-    def _read(self, session: Session, mode: Mode) -> tuple[Plan, datetime | None]:
-        """Lock and judge the rows of a slice; return where the next one goes on."""
-        params = {"rows": self._rows, "since": mode.since or "-infinity"}
-        due = session.fetch_all(self._sql["due"], params)
-        rows = [Row(*columns[1:]) for columns in due]
-        made = plan(rows, to_micros(due[0][0]), MOST_FIRES) if due else Plan()
-        since = rows[made.reached - 1].next_fire_at if rows else None
+    def _read(self, session: Session, mode: Mode) -> tuple[Plan, list[bytes], int | None]:
+        """Lock and judge the rows of a slice; return where they are, and where the next goes on."""
+        since = "-infinity" if mode.since is None else from_micros(mode.since)
+        params = {"rows": self._rows, "since": since}
+        due = session.fetch_raw(self._sql["due"], params)
+        rows = [Row._make(columns[2:]) for columns in due]
+        made = plan(rows, due[0][0], MOST_FIRES) if due else Plan()
+        reached = rows[made.reached - 1].boundary if rows else None
         made.left = made.left or len(due) == self._rows
         if mode.damaged:
             for statement in ("missing", "beyond"):
-                found = session.fetch_all(self._sql[statement], params)
+                found = session.fetch_raw(self._sql[statement], params)
                 made.left = made.left or len(found) == self._rows
-                judged = (Row(*columns[1:]) for columns in found)
+                judged = (Row._make(columns[2:]) for columns in found)
                 made.faults.update({row.name: fault(row) or "" for row in judged})
-        return made, since if is_sound(since) else None
-
-    def _fire(self, session: Session, made: Plan, *, careful: bool) -> None:
-        if not careful:
-            self._store(session, made.firings)
-            return
-        # Some row broke the statement: it is found by halving, and set aside.
-        batches = [made.firings]
-        made.firings = []
-        while batches:
-            batch = batches.pop()
-            try:
-                with session.connection.transaction():
-                    self._store(session, batch)
-            except psycopg.Error as error:
-                if (error.sqlstate or "")[:2] not in _ROW_ERRORS:
-                    raise
-                if len(batch) == 1:
-                    made.faults[batch[0].name] = f"its jobs cannot be stored: {translate(error)}"
-                else:
-                    half = len(batch) // 2
-                    batches += [batch[half:], batch[:half]]
-            else:
-                made.firings += batch
-
-    def _store(self, session: Session, firings: Sequence[Firing]) -> None:
-        names = [quoted(firing.name) for firing in firings]
-        fires = sorted(
-            (boundary, name)
-            for name, firing in zip(names, firings, strict=True)
-            for boundary in firing.fires
-        )
-        session.execute(
-            self._sql["fire"],
-            {
-                "fired": array(name for _, name in fires),
-                "boundaries": moments(boundary for boundary, _ in fires),
-                "max_attempts": QUEUE_DEFAULTS.max_attempts,
-                "visibility_timeout": QUEUE_DEFAULTS.visibility_timeout,
-                "base_backoff": QUEUE_DEFAULTS.base_backoff,
-                "moved": array(names),
-                "next_fire_ats": moments(firing.next_boundary for firing in firings),
-                "last_fire_ats": moments(firing.fires[-1] for firing in firings),
-                "skipped": array(str(firing.skipped) for firing in firings),
-            },
-        )
+        if reached is not None and not in_calendar(reached):
+            reached = None
+        return made, [columns[1] for columns in due], reached
 
     def _finish(self, session: Session, made: Plan, *, wakes: bool) -> Outlook | None:
         """Send the wakes of what was fired; the last slice reads what comes next as well."""

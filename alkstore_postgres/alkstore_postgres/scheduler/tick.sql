@@ -13,10 +13,10 @@ SELECT pg_catalog.clock_timestamp(),
 -- advanced meanwhile is looked at again, and left. A later slice of a tick begins where the
 -- one before it ended, and not behind what that one has left dead in the index.
 -- Carried by schedules_due, in its order, without a sort.
-SELECT pg_catalog.statement_timestamp(),
+SELECT pg_catalog.statement_timestamp(), s.ctid,
        s.name, s.spec, s.queue, s.priority, s.expires, s.max_attempts, s.catch_up,
-       s.starts_at, s.next_fire_at, s.last_fire_at, s.paused, s.skipped, s.quarantine,
-       s.payload IS NOT NULL
+       s.starts_at, s.next_fire_at, NULL::timestamp with time zone, s.paused, s.skipped,
+       s.quarantine, s.payload IS NOT NULL
 FROM {schema}.schedules AS s
 WHERE s.paused IS NOT TRUE AND s.quarantine IS NULL
   AND s.next_fire_at <= pg_catalog.statement_timestamp()
@@ -28,10 +28,10 @@ FOR UPDATE SKIP LOCKED;
 -- name: missing
 -- As due, for schedules without a next boundary: no clock ever reaches them.
 -- Carried by schedules_due, which holds NULLs as well.
-SELECT pg_catalog.statement_timestamp(),
+SELECT pg_catalog.statement_timestamp(), s.ctid,
        s.name, s.spec, s.queue, s.priority, s.expires, s.max_attempts, s.catch_up,
-       s.starts_at, s.next_fire_at, s.last_fire_at, s.paused, s.skipped, s.quarantine,
-       s.payload IS NOT NULL
+       s.starts_at, s.next_fire_at, NULL::timestamp with time zone, s.paused, s.skipped,
+       s.quarantine, s.payload IS NOT NULL
 FROM {schema}.schedules AS s
 WHERE s.paused IS NOT TRUE AND s.quarantine IS NULL
   AND s.next_fire_at IS NULL
@@ -41,10 +41,10 @@ FOR UPDATE SKIP LOCKED;
 -- name: beyond
 -- As missing, for a next boundary that is infinite or lies after the year 9999.
 -- Carried by schedules_due.
-SELECT pg_catalog.statement_timestamp(),
+SELECT pg_catalog.statement_timestamp(), s.ctid,
        s.name, s.spec, s.queue, s.priority, s.expires, s.max_attempts, s.catch_up,
-       s.starts_at, s.next_fire_at, s.last_fire_at, s.paused, s.skipped, s.quarantine,
-       s.payload IS NOT NULL
+       s.starts_at, s.next_fire_at, NULL::timestamp with time zone, s.paused, s.skipped,
+       s.quarantine, s.payload IS NOT NULL
 FROM {schema}.schedules AS s
 WHERE s.paused IS NOT TRUE AND s.quarantine IS NULL
   AND s.next_fire_at >= '9999-12-31 23:59:59.999999+00'::timestamp with time zone
@@ -52,45 +52,47 @@ LIMIT %(rows)s::bigint
 FOR UPDATE SKIP LOCKED;
 
 -- name: fire
--- Stores one job for each boundary, in the order of the arrays, with the schedule's stamps, and
--- moves each schedule to its next boundary. Queue and payload come from the row, which this
--- transaction has locked.
--- Carried by schedules_pkey: the arrays stand in subqueries, so that the planner does not see how
--- long they are and never reads a large table from end to end for some of its rows.
-WITH fired AS (
-    INSERT INTO {schema}.jobs (
-        queue, payload, priority, run_at, expires_at, max_attempts,
-        visibility_timeout, base_backoff, schedule, scheduled_for, enqueued_at
-    )
-    SELECT
-        s.queue, s.payload, s.priority, pg_catalog.statement_timestamp(),
-        pg_catalog.statement_timestamp() + pg_catalog.make_interval(secs => s.expires),
-        coalesce(s.max_attempts, %(max_attempts)s::integer),
-        %(visibility_timeout)s::pg_catalog.float8, %(base_backoff)s::pg_catalog.float8,
-        s.name, fire.boundary, pg_catalog.statement_timestamp()
+-- Moves each schedule to its next boundary, and stores one job for each boundary that it fires,
+-- in the order of the arrays, with the schedule's stamps. Jobs are stored only for schedules
+-- that were moved. Queue and payload come from the row.
+-- No index: the rows are where due found them, since this transaction has them locked. The
+-- arrays stand in subqueries, so that the planner does not see how long they are and never reads
+-- a large table from end to end for some of its rows.
+WITH moved AS (
+    UPDATE {schema}.schedules AS s
+    SET next_fire_at = due.next_fire_at,
+        last_fire_at = due.last_fire_at,
+        skipped = due.skipped,
+        updated_at = pg_catalog.statement_timestamp()
     FROM ROWS FROM (
-        pg_catalog.unnest((SELECT %(fired)s::pg_catalog.text[])),
-        pg_catalog.unnest((SELECT %(boundaries)s::timestamp with time zone[]))
-    ) WITH ORDINALITY AS fire (name, boundary, position)
-    JOIN {schema}.schedules AS s ON s.name = fire.name
-    ORDER BY fire.position
+        pg_catalog.unnest((SELECT %(places)s::pg_catalog.tid[])),
+        pg_catalog.unnest((SELECT %(next_fire_ats)s::timestamp with time zone[])),
+        pg_catalog.unnest((SELECT %(last_fire_ats)s::timestamp with time zone[])),
+        pg_catalog.unnest((SELECT %(skipped)s::bigint[]))
+    ) WITH ORDINALITY AS due (place, next_fire_at, last_fire_at, skipped, number)
+    WHERE s.ctid = due.place
+    RETURNING due.number, s.name, s.queue, s.payload, s.priority, s.expires, s.max_attempts
 )
-UPDATE {schema}.schedules AS s
-SET next_fire_at = moved.next_fire_at,
-    last_fire_at = moved.last_fire_at,
-    skipped = moved.skipped,
-    updated_at = pg_catalog.statement_timestamp()
+INSERT INTO {schema}.jobs (
+    queue, payload, priority, run_at, expires_at, max_attempts,
+    visibility_timeout, base_backoff, schedule, scheduled_for, enqueued_at
+)
+SELECT
+    s.queue, s.payload, s.priority, pg_catalog.statement_timestamp(),
+    pg_catalog.statement_timestamp() + pg_catalog.make_interval(secs => s.expires),
+    coalesce(s.max_attempts, %(max_attempts)s::integer),
+    %(visibility_timeout)s::pg_catalog.float8, %(base_backoff)s::pg_catalog.float8,
+    s.name, fire.boundary, pg_catalog.statement_timestamp()
 FROM ROWS FROM (
-    pg_catalog.unnest((SELECT %(moved)s::pg_catalog.text[])),
-    pg_catalog.unnest((SELECT %(next_fire_ats)s::timestamp with time zone[])),
-    pg_catalog.unnest((SELECT %(last_fire_ats)s::timestamp with time zone[])),
-    pg_catalog.unnest((SELECT %(skipped)s::bigint[]))
-) AS moved (name, next_fire_at, last_fire_at, skipped)
-WHERE s.name = moved.name;
+    pg_catalog.unnest((SELECT %(owners)s::bigint[])),
+    pg_catalog.unnest((SELECT %(boundaries)s::timestamp with time zone[]))
+) WITH ORDINALITY AS fire (owner, boundary, position)
+JOIN moved AS s ON s.number = fire.owner
+ORDER BY fire.position;
 
 -- name: quarantine
 -- Sets schedules aside, with the reason, until they are registered again.
--- Carried by schedules_pkey, as fire.
+-- Carried by schedules_pkey; the arrays stand in subqueries as in fire.
 UPDATE {schema}.schedules AS s
 SET quarantine = bad.reason,
     updated_at = pg_catalog.statement_timestamp()

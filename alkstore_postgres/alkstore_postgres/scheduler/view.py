@@ -10,7 +10,12 @@ from typing import Any
 from alkstore.codec import Codec, decode_payload
 from alkstore.errors import InvalidSpec
 from alkstore.values import Payload, Schedule
-from alkstore_postgres.scheduler.instants import MICROS_PER_SECOND, is_sound, to_micros
+from alkstore_postgres.scheduler.instants import (
+    MICROS_PER_SECOND,
+    from_micros,
+    in_calendar,
+    to_micros,
+)
 from alkstore_postgres.scheduler.row import Row, fault, finite
 
 _LATE_AFTER = 60 * MICROS_PER_SECOND
@@ -41,7 +46,7 @@ def to_schedule(columns: Sequence[Any], codec: Codec) -> Schedule:
     A damaged row is shown as far as it can be, with the reason as its quarantine, whether
     a tick has met it or not.
     """
-    row = Row(*columns[:-1])
+    row = Row.read(columns[:-1])
     payload: bytes | None = columns[-1]
     expires = finite(row.expires)
     return Schedule(
@@ -53,14 +58,19 @@ def to_schedule(columns: Sequence[Any], codec: Codec) -> Schedule:
         priority=row.priority or 0,
         expires=None if expires is None else timedelta(seconds=expires),
         max_attempts=row.max_attempts,
-        starts_at=_sound(row.starts_at),
+        starts_at=moment(row.starts_at),
         catch_up=row.catch_up or "",
-        next_fire_at=_sound(row.next_fire_at),
-        last_fire_at=_sound(row.last_fire_at),
+        next_fire_at=moment(row.next_fire_at),
+        last_fire_at=moment(row.last_fire_at),
         paused=bool(row.paused),
         skipped=row.skipped_with(0),
         quarantine=_reason(row),
     )
+
+
+def moment(micros: int | None) -> datetime | None:
+    """Return an instant of a row as a datetime, ``None`` when it is missing or damaged."""
+    return from_micros(micros) if micros is not None and in_calendar(micros) else None
 
 
 def report(rows: Iterable[Sequence[Any]]) -> ScheduleReport:
@@ -69,7 +79,7 @@ def report(rows: Iterable[Sequence[Any]]) -> ScheduleReport:
     quarantined: dict[str, str] = {}
     late: list[str] = []
     for now, *columns in rows:
-        row = Row(*columns)
+        row = Row.read(columns)
         total += 1
         paused += bool(row.paused)
         reason = _reason(row)
@@ -91,7 +101,3 @@ def _interval(row: Row) -> timedelta:
 
 def _reason(row: Row) -> str | None:
     return fault(row) if row.quarantine is None else row.quarantine
-
-
-def _sound(instant: datetime | None) -> datetime | None:
-    return instant if is_sound(instant) else None

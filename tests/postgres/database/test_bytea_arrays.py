@@ -7,7 +7,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from alkstore_postgres.database.cursor import ByteaArray, EngineCursor
+from alkstore_postgres.database.arrays import ByteaArray
+from alkstore_postgres.database.cursor import EngineCursor
 
 _PAYLOADS = [b"", b"\\x41", b'"{},NULL', bytes(range(256)), b"\0" * 70_000]
 

@@ -253,7 +253,7 @@ def test_the_health_call_of_a_leader_tells_of_late_and_quarantined_schedules(
     health = runner.health()
     assert health.healthy
     assert list(health.details["quarantined"]) == ["bad"]
-    monkeypatch.setattr(Ticker, "_read", lambda *_: (Plan(), None))
+    monkeypatch.setattr(Ticker, "_read", lambda *_: (Plan(), [], None))
     table.shift("good", -3 * 3_600)
     health = runner.health()
     assert not health.healthy

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -12,16 +13,18 @@ import pytest
 
 from alkstore.errors import DatabaseError
 from alkstore.names import SCHEDULER_LOCK
+from alkstore_postgres.database.arrays import LongArray, MomentArray, TidArray
 from alkstore_postgres.database.cursor import EngineCursor
+from alkstore_postgres.database.session import Session
 from alkstore_postgres.database.statements import Statements
 from alkstore_postgres.lock.leases import Lease
 from alkstore_postgres.scheduler import slices
 from alkstore_postgres.scheduler import tick as tick_module
-from alkstore_postgres.scheduler.arrays import array, quoted
 from alkstore_postgres.scheduler.tick import FIRST_ROWS, LeaseNotProven, Ticker
 from alkstore_postgres.store import PostgresStore
 from tests.support.ear import Ear
 from tests.support.schedules import ScheduleTable, grid
+from tests.support.waiting import wait_until
 
 SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)
@@ -185,8 +188,8 @@ def test_a_tick_over_many_schedules_that_are_not_due_reads_only_the_index(
     many(table, 5_000, seconds=-3_600)
     table.run("ANALYZE {schedules}")
     plan = table.run(
-        "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT name FROM {schedules} WHERE paused IS NOT TRUE"
-        " AND quarantine IS NULL AND next_fire_at <= statement_timestamp()"
+        "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT name FROM {schedules}"
+        " WHERE paused IS NOT TRUE AND quarantine IS NULL AND next_fire_at <= statement_timestamp()"
         " ORDER BY next_fire_at LIMIT 500 FOR UPDATE SKIP LOCKED"
     ).fetchone()
     assert plan is not None
@@ -486,15 +489,109 @@ def test_firing_some_of_many_schedules_reads_only_their_rows(
     many(table, 20_000)
     table.run("VACUUM ANALYZE {schedules}")
     fire = Statements("alkstore_postgres.scheduler", "tick.sql", schema)["fire"]
+    session = Session(table._connection)
+    rows = session.fetch_raw(b"SELECT ctid, next_fire_at FROM %s.schedules" % quoted(schema))
     for count in (1, 2_000, 15_000):
-        names = array(quoted(f"s{number}") for number in range(1, count + 1))
-        moments = array(["2030-01-01 00:00:00+00"] * count)
+        moments = MomentArray([moment for _, moment in rows[:count]])
         values = {
-            "fired": names, "boundaries": moments, "max_attempts": 3, "visibility_timeout": 300.0,
-            "base_backoff": 60.0, "moved": names, "next_fire_ats": moments,
-            "last_fire_ats": moments, "skipped": array(["0"] * count),
+            "owners": LongArray(range(1, count + 1)), "boundaries": moments, "max_attempts": 3,
+            "visibility_timeout": 300.0, "base_backoff": 60.0,
+            "places": TidArray([place for place, _ in rows[:count]]), "next_fire_ats": moments,
+            "last_fire_ats": moments, "skipped": LongArray([0] * count),
         }  # fmt: skip
-        cursor: Any = table._connection.execute(b"EXPLAIN " + fire, values)
-        plan = "\n".join(row[0] for row in cursor)
-        assert plan.count("schedules_pkey") == 2
+        plan = "\n".join(row[0] for row in session.fetch_all(b"EXPLAIN " + fire, values))
+        assert plan.count("Tid Scan on schedules") == 1
         assert "Seq Scan" not in plan
+
+
+def quoted(schema: str) -> bytes:
+    return b'"%s"' % schema.encode()
+
+
+def swallow(table: ScheduleTable, on: str, condition: str) -> None:
+    """Let a trigger swallow rows silently."""
+    schema = table._schema
+    table.run(
+        f'CREATE FUNCTION "{schema}".swallow() RETURNS trigger LANGUAGE plpgsql AS'
+        f" $$ BEGIN IF {condition} THEN RETURN NULL; END IF; RETURN NEW; END $$"
+    )
+    event = "INSERT" if on == "{jobs}" else "UPDATE"
+    table.run(
+        f'CREATE TRIGGER swallow BEFORE {event} ON {on} FOR EACH ROW EXECUTE FUNCTION "{schema}"'
+        ".swallow()"
+    )
+
+
+def test_jobs_that_were_not_stored_are_noticed_and_only_their_schedule_is_set_aside(
+    store: PostgresStore, table: ScheduleTable, ticker: Ticker, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No error tells of it: what is stored is counted, and the slice undone."""
+    for number in range(1, 6):
+        store.schedule(f"s{number}", "@every 60s", "q", number)
+        table.shift(f"s{number}", -150)
+    boundary = table.value("s3", "next_fire_at")
+    swallow(table, "{jobs}", "NEW.schedule = 's3' AND NEW.id %% 2 = 0")
+    assert ticker.tick(None).fired == 12
+    assert {name for name, _ in table.ledger()} == {"s1", "s2", "s4", "s5"}
+    assert set(table.ledger().values()) == {1}
+    reasons = {schedule.name: schedule.quarantine for schedule in store.schedules()}
+    assert [name for name, reason in reasons.items() if reason] == ["s3"]
+    assert "for 3 boundaries" in str(reasons["s3"])
+    assert table.value("s3", "next_fire_at") == boundary
+    assert caplog.text.count("looked at again") == 1
+    assert ticker.tick(None).progress is False
+
+
+def test_a_schedule_that_cannot_be_moved_fires_nothing(
+    store: PostgresStore, table: ScheduleTable, ticker: Ticker
+) -> None:
+    """Else its boundary would fire at each tick."""
+    for name in ("stuck", "free"):
+        store.schedule(name, "@every 60s", "q", 1)
+        table.shift(name, -1)
+    swallow(table, "{schedules}", "NEW.name = 'stuck' AND NEW.quarantine IS NULL")
+    assert ticker.tick(None).fired == 1
+    assert [name for name, _ in table.ledger()] == ["free"]
+    stuck = store.get_schedule("stuck")
+    assert stuck is not None
+    assert "cannot be stored" in str(stuck.quarantine)
+
+
+def test_what_was_changed_between_the_look_and_the_lock_fires_as_it_is_now(
+    store: PostgresStore,
+    open_store: Callable[..., PostgresStore],
+    table: ScheduleTable,
+    conninfo: str,
+    schema: str,
+) -> None:
+    """A row that moved within its table while the due statement waited is found where it is."""
+    for number in range(3):
+        store.schedule(f"s{number}", "@every 60s", "q", "old")
+        table.shift(f"s{number}", -1)
+    ticking = open_store()._parts
+    slow = Ticker(ticking.database, ticking.leases, ticking.sender.channel, ttl=60.0)
+    table.run(
+        f'CREATE FUNCTION "{schema}".gate(timestamptz) RETURNS timestamptz LANGUAGE plpgsql STABLE'
+        " AS $$ BEGIN PERFORM pg_advisory_xact_lock(4712); RETURN $1; END $$"
+    )
+    slow._sql._queries["due", None] = slow._sql["due"].replace(
+        b"SELECT pg_catalog.statement_timestamp()",
+        b'SELECT "%s".gate(pg_catalog.statement_timestamp())' % schema.encode(),
+    )
+    fired: list[int] = []
+    with psycopg.connect(conninfo) as gate:
+        gate.execute("SELECT pg_advisory_xact_lock(4712)")
+        thread = threading.Thread(target=lambda: fired.append(slow.tick(None).fired))
+        thread.start()
+        wait_until(
+            lambda: table.run(
+                "SELECT 1 FROM pg_locks WHERE objid = 4712 AND NOT granted"
+            ).fetchone()
+        )
+        for number in range(3):
+            store.schedule(f"s{number}", "@every 60s", "q", "new")
+        gate.rollback()
+        thread.join(20)
+    assert fired == [3]
+    assert [job.payload for job in store.queue("q").claim("w", limit=9)] == ["new"] * 3
+    assert {schedule.quarantine for schedule in store.schedules()} == {None}

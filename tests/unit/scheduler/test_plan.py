@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import math
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from typing import Any
 
 import pytest
 
-from alkstore_postgres.scheduler.instants import LAST_MICROS, from_micros, to_micros
+from alkstore_postgres.scheduler.instants import FIRST_MICROS, LAST_MICROS, to_micros
 from alkstore_postgres.scheduler.plan import plan
 from alkstore_postgres.scheduler.row import MAX_SKIPPED, Row, fault
 
 NOW = datetime(2030, 5, 1, 12, 0, tzinfo=timezone.utc)
 NOW_MICROS = to_micros(NOW)
-FIRST = datetime.min.replace(tzinfo=timezone.utc)
-LAST = datetime.max.replace(tzinfo=timezone.utc)
+FIRST, LAST = -(2**63), 2**63 - 1
+BEFORE, AFTER = FIRST_MICROS - 1, LAST_MICROS + 1
+DAY = 86_400_000_000
 ROW = Row(
     name="s", spec="@every 60s", queue="q", priority=0, expires=None, max_attempts=None,
-    catch_up="all", starts_at=None, next_fire_at=NOW, last_fire_at=None, paused=False,
+    catch_up="all", starts_at=None, next_fire_at=NOW_MICROS, last_fire_at=None, paused=False,
     skipped=0, quarantine=None, has_payload=True,
 )  # fmt: skip
 
 
 def test_a_sound_row_has_no_fault() -> None:
     assert fault(ROW) is None
-    assert fault(ROW._replace(expires=1.5, max_attempts=7, starts_at=NOW, skipped=3)) is None
+    assert fault(ROW._replace(expires=1.5, max_attempts=7, starts_at=NOW_MICROS, skipped=3)) is None
 
 
 @pytest.mark.parametrize(
@@ -59,6 +60,9 @@ def test_a_sound_row_has_no_fault() -> None:
         ("next_fire_at", None, "next_fire_at is NULL"),
         ("next_fire_at", FIRST, "next_fire_at is infinite"),
         ("next_fire_at", LAST, "next_fire_at is infinite"),
+        ("next_fire_at", BEFORE, "next_fire_at is infinite"),
+        ("next_fire_at", AFTER, "next_fire_at is infinite"),
+        ("starts_at", BEFORE, "starts_at"),
         ("paused", None, "paused is NULL"),
     ],
 )
@@ -89,7 +93,7 @@ def test_a_row_of_the_wrong_type_is_set_aside_too() -> None:
 
 
 def test_a_slice_takes_no_further_schedule_once_it_has_enough_fires() -> None:
-    long_ago = NOW - timedelta(days=1)
+    long_ago = NOW_MICROS - DAY
     rows = [ROW._replace(name=str(number), next_fire_at=long_ago) for number in range(5)]
     made = plan(rows, NOW_MICROS, 100)
     assert [len(firing.fires) for firing in made.firings] == [64, 64]
@@ -97,14 +101,13 @@ def test_a_slice_takes_no_further_schedule_once_it_has_enough_fires() -> None:
 
 
 def test_a_grid_that_ends_with_the_calendar_is_set_aside_unfired() -> None:
-    at_the_end = from_micros(LAST_MICROS)
-    made = plan([ROW._replace(next_fire_at=at_the_end)], LAST_MICROS, 100)
+    made = plan([ROW._replace(next_fire_at=LAST_MICROS)], LAST_MICROS, 100)
     assert made.firings == []
     assert "year 9999" in made.faults["s"]
 
 
 def test_the_count_of_skipped_boundaries_never_overflows() -> None:
-    row = ROW._replace(next_fire_at=NOW - timedelta(days=1), skipped=MAX_SKIPPED)
+    row = ROW._replace(next_fire_at=NOW_MICROS - DAY, skipped=MAX_SKIPPED)
     (firing,) = plan([row], NOW_MICROS, 100).firings
     assert firing.passed_over == 24 * 60 + 1 - 64
     assert firing.skipped == MAX_SKIPPED
