@@ -32,6 +32,8 @@ from alkstore_postgres.outbox.outbox import PostgresOutbox
 from alkstore_postgres.parts import Parts
 from alkstore_postgres.queue.queue import PostgresQueue, check_id
 from alkstore_postgres.runners import Runners
+from alkstore_postgres.scheduler.leader import TTL
+from alkstore_postgres.scheduler.tick import Ticker
 from alkstore_postgres.schema.migrator import Migrator
 from alkstore_postgres.settings import (
     DEFAULT_SCHEMA,
@@ -207,6 +209,18 @@ class PostgresStore:
     def run_schedules(self, stop: StopToken) -> None:
         """Lead until *stop* is cancelled; see `Scheduler.run_schedules`."""
         self._parts.lead(check_stop(stop))
+
+    def tick(self) -> int:
+        """Fire everything that is due now, whoever leads, and return how many jobs that were.
+
+        For tests and for programs that are started from outside, by cron for one. A tick
+        of the leader and this one never fire the same boundary.
+
+        Raises:
+            DatabaseError: The database failed; what was fired before stays.
+        """
+        parts = self._parts
+        return Ticker(parts.database, parts.leases, parts.sender.channel, TTL).tick(None).fired
 
     # Runner threads.
 

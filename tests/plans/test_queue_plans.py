@@ -51,6 +51,9 @@ PAGES = {
     "sweep and claim 1": 300,
     # Rows that are counted are rows that are read; there may be one on each page.
     "stats": 60_000,
+    # The rows are read, and there may be one on each page.
+    "peek": 250,
+    "peek 33": 250,
     "dead": 250,
     "dead, next page": 250,
     "get_job": 20,

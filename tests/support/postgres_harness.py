@@ -16,7 +16,6 @@ from alkstore.names import SCHEDULER_LOCK
 from alkstore.traits import Store
 from alkstore_postgres import PostgresStore
 from alkstore_postgres.database import store_clock
-from alkstore_postgres.scheduler.tick import Ticker
 from alkstore_postgres.wakes.channel import wake_channel
 
 # The clock is a row: `at` where it stands still, `ahead` of the server's where it goes on.
@@ -112,8 +111,7 @@ class PostgresHarness:
     def tick(self, store: Store) -> int:
         """Fire what is due without any lease; return how many jobs were fired."""
         assert isinstance(store, PostgresStore)
-        parts = store._parts
-        return Ticker(parts.database, parts.leases, parts.sender.channel, ttl=10.0).tick(None).fired
+        return store.tick()
 
     def damage_schedule(self, name: str) -> None:
         """Give a schedule a spec that means nothing."""

@@ -54,6 +54,8 @@ class QueueStatements:
         queue = self._store.queue("mail")
         self._call("stats", queue.stats)
         self._call("size", queue.size)
+        self._call("peek", queue.peek)
+        self._call("peek 33", lambda: queue.peek(33))
         self._call("get_job", lambda: self._store.get_job(7))
         empty = self._store.queue("empty")
         self._call("claim of an empty queue", lambda: empty.claim("w"))

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from alkstore.memory.access import Access
 from alkstore.memory.clock import later
-from alkstore.memory.data import DeadRow
+from alkstore.memory.data import DeadRow, JobRow
 from alkstore.values import DeadJob, Job, QueueStats
 
 
@@ -27,24 +27,35 @@ class Inspection:
             job = data.jobs.get(job_id)
             if job is None:
                 return None
-            return Job(
-                id=job.id,
-                queue=job.queue,
-                stored=self._access.stored(job.payload),
-                state="pending" if job.claim_id is None else "processing",
-                priority=job.priority,
-                run_at=job.run_at,
-                expires_at=job.expires_at,
-                attempts=job.attempts,
-                max_attempts=job.max_attempts,
-                visibility_timeout=timedelta(seconds=job.visibility_timeout),
-                base_backoff=timedelta(seconds=job.base_backoff),
-                worker_id=job.worker_id,
-                claim_expires_at=job.claim_expires_at,
-                schedule=job.schedule,
-                scheduled_for=job.scheduled_for,
-                enqueued_at=job.enqueued_at,
-            )
+            return self._job(job)
+
+    def peek(self, queue: str, limit: int) -> list[Job]:
+        """Return up to *limit* live jobs of *queue*, those that wait first."""
+        with self._access.tables() as data:
+            rows = [job for job in data.jobs.values() if job.queue == queue]
+            rows.sort(key=lambda job: (-job.priority, job.run_at, job.id))
+            rows.sort(key=lambda job: job.claim_id is not None)
+            return [self._job(job) for job in rows[:limit]]
+
+    def _job(self, job: JobRow) -> Job:
+        return Job(
+            id=job.id,
+            queue=job.queue,
+            stored=self._access.stored(job.payload),
+            state="pending" if job.claim_id is None else "processing",
+            priority=job.priority,
+            run_at=job.run_at,
+            expires_at=job.expires_at,
+            attempts=job.attempts,
+            max_attempts=job.max_attempts,
+            visibility_timeout=timedelta(seconds=job.visibility_timeout),
+            base_backoff=timedelta(seconds=job.base_backoff),
+            worker_id=job.worker_id,
+            claim_expires_at=job.claim_expires_at,
+            schedule=job.schedule,
+            scheduled_for=job.scheduled_for,
+            enqueued_at=job.enqueued_at,
+        )
 
     def size(self, queue: str) -> int:
         """Return how many live jobs *queue* has."""

@@ -17,7 +17,7 @@ from alkstore.names import check_name
 from alkstore.options import EnqueueOptions, Stamps, resolve_enqueue
 from alkstore.stop_token import StopToken, check_optional_stop
 from alkstore.traits import JobHandle
-from alkstore.values import DeadJob, QueueStats
+from alkstore.values import DeadJob, Job, QueueStats
 
 MAX_BATCH = 10_000
 """The most jobs that one claim, or one page of dead letters, returns."""
@@ -108,6 +108,10 @@ class MemoryQueue:
     def cancel(self, job_id: int) -> bool:
         """Delete a live job of this queue; see `Queue.cancel`."""
         return self._settling.cancel(self._name, check_id(job_id))
+
+    def peek(self, limit: int = 100) -> list[Job]:
+        """Return live jobs without touching them; see `Queue.peek`."""
+        return self._inspection.peek(self._name, positive_int(limit, "limit", most=MAX_BATCH))
 
     def size(self) -> int:
         """Return how many live jobs the queue has."""

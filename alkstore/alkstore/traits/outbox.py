@@ -11,7 +11,7 @@ from alkstore.arguments import Seconds
 from alkstore.options import EnqueueOptions
 from alkstore.stop_token import StopToken
 from alkstore.traits.delivery import Delivery
-from alkstore.values import DeadJob, QueueStats
+from alkstore.values import DeadJob, Job, QueueStats
 
 
 class Outbox(Protocol):
@@ -49,6 +49,10 @@ class Outbox(Protocol):
 
     def run(self, worker_id: str, delivery: Delivery, stop: StopToken) -> None:
         """Deliver messages one after the other until *stop* is cancelled."""
+        ...
+
+    def peek(self, limit: int = 100) -> list[Job]:
+        """Return undelivered messages without touching them, as `Queue.peek`."""
         ...
 
     def dead(self, limit: int = 100, after: DeadJob | None = None) -> list[DeadJob]:

@@ -10,7 +10,7 @@ from alkstore._typing import Unpack
 from alkstore.arguments import Seconds
 from alkstore.options import EnqueueOptions
 from alkstore.stop_token import StopToken
-from alkstore.values import DeadJob, QueueStats
+from alkstore.values import DeadJob, Job, QueueStats
 
 
 class JobHandle(Protocol):
@@ -224,6 +224,20 @@ class Queue(Protocol):
 
         A handler that is working on it learns of it at its next heartbeat or settling
         call.
+        """
+        ...
+
+    def peek(self, limit: int = 100) -> list[Job]:
+        """Return live jobs without claiming or changing anything.
+
+        Those that wait come first, in the order in which they would be claimed once they
+        are due (priority, ``run_at``, id); then those that are held.
+
+        Args:
+            limit: How many at most, 1 to 10,000.
+
+        Raises:
+            InvalidOption: *limit* is out of range.
         """
         ...
 

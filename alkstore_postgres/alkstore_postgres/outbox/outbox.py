@@ -16,7 +16,7 @@ from alkstore.runners.pause import pause
 from alkstore.runners.pool import check_work
 from alkstore.stop_token import StopToken, check_stop
 from alkstore.traits import Delivery, Queue
-from alkstore.values import DeadJob, QueueStats
+from alkstore.values import DeadJob, Job, QueueStats
 
 _logger = logging.getLogger(__name__)
 
@@ -103,6 +103,10 @@ class PostgresOutbox:
     def purge(self, ids: Sequence[int] | None = None, *, older_than: Seconds | None = None) -> int:
         """Delete dead letters for good; see `Queue.purge`."""
         return self._queue.purge(ids, older_than=older_than)
+
+    def peek(self, limit: int = 100) -> list[Job]:
+        """Return undelivered messages without touching them; see `Queue.peek`."""
+        return self._queue.peek(limit)
 
     def stats(self) -> QueueStats:
         """Return how the outbox stands."""

@@ -8,6 +8,34 @@ SELECT
 FROM {schema}.jobs
 WHERE jobs.id = %(id)s;
 
+-- name: peek
+-- Reads the first {limit} live jobs of a queue: those that wait in claim order, then those that
+-- are held. Two ranges of jobs_ready and jobs_claimed, read in their order.
+(
+    SELECT
+        jobs.id, jobs.queue, jobs.payload, jobs.claim_id IS NOT NULL, jobs.priority, jobs.run_at,
+        jobs.expires_at, jobs.attempts, jobs.max_attempts, jobs.visibility_timeout,
+        jobs.base_backoff, jobs.worker_id, jobs.claim_expires_at, jobs.schedule,
+        jobs.scheduled_for, jobs.enqueued_at
+    FROM {schema}.jobs
+    WHERE jobs.queue = %(queue)s AND jobs.claimable
+    ORDER BY jobs.priority DESC, jobs.run_at, jobs.id
+    LIMIT {limit}
+)
+UNION ALL
+(
+    SELECT
+        jobs.id, jobs.queue, jobs.payload, jobs.claim_id IS NOT NULL, jobs.priority, jobs.run_at,
+        jobs.expires_at, jobs.attempts, jobs.max_attempts, jobs.visibility_timeout,
+        jobs.base_backoff, jobs.worker_id, jobs.claim_expires_at, jobs.schedule,
+        jobs.scheduled_for, jobs.enqueued_at
+    FROM {schema}.jobs
+    WHERE jobs.queue = %(queue)s AND NOT jobs.claimable
+    ORDER BY jobs.claim_expires_at
+    LIMIT {limit}
+)
+LIMIT {limit};
+
 -- name: size
 -- Counts the live jobs of a queue, in any state, exactly: index-only scans of jobs_ready and
 -- jobs_claimed, so that it takes the longer the more there are.

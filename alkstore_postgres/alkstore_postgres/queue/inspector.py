@@ -35,6 +35,22 @@ class Inspector:
         row = self._database.fetch_one(self._sql["get_job"], {"id": job_id})
         if row is None:
             return None
+        return self._job(row)
+
+    def peek(self, queue: str, limit: int) -> list[Job]:
+        """Return up to *limit* live jobs of *queue*, those that wait first."""
+        statement = self._sql.variant("peek", limit)
+        params = {"queue": queue, "limit": limit}
+
+        def read(session: Session) -> list[TupleRow]:
+            session.execute(self._sql["by_index"])
+            return session.fetch_all(statement, params)
+
+        jobs = [self._job(row) for row in self._database.run(read)]
+        # A lapsed claim that a sweep gave back stands among those that wait.
+        return sorted(jobs, key=lambda job: job.state == "processing")
+
+    def _job(self, row: TupleRow) -> Job:
         return Job(
             id=row[0],
             queue=row[1],

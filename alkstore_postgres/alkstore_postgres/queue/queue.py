@@ -13,7 +13,7 @@ from alkstore.names import check_name
 from alkstore.options import EnqueueOptions, Stamps, resolve_enqueue
 from alkstore.stop_token import StopToken, check_optional_stop
 from alkstore.traits import JobHandle
-from alkstore.values import DeadJob, QueueStats
+from alkstore.values import DeadJob, Job, QueueStats
 from alkstore_postgres.queue.claimer import Claimer
 from alkstore_postgres.queue.dead_letters import DeadLetters
 from alkstore_postgres.queue.handle import PostgresJobHandle
@@ -120,6 +120,10 @@ class PostgresQueue:
     def cancel(self, job_id: int) -> bool:
         """Delete a live job of this queue; see `Queue.cancel`."""
         return self._parts.settler.cancel(self._name, check_id(job_id))
+
+    def peek(self, limit: int = 100) -> list[Job]:
+        """Return live jobs without touching them; see `Queue.peek`."""
+        return self._parts.inspector.peek(self._name, positive_int(limit, "limit", most=MAX_BATCH))
 
     def size(self) -> int:
         """Return how many live jobs the queue has."""

@@ -32,6 +32,7 @@ class OutboxContract(Contract):
         backing = "__alkstore_outbox:mail"
         message = outbox.enqueue(1)
         assert live(store, message).queue == backing
+        assert [job.id for job in outbox.peek()] == [message]
         with pytest.raises(ReservedName):
             store.queue(backing)
         with pytest.raises(ReservedName):

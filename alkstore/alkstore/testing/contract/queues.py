@@ -114,6 +114,25 @@ class QueuesContract(Contract):
         assert second.fail("no")
         assert queue.size() == 3
 
+    def test_peek_shows_those_that_wait_in_claim_order_then_those_that_are_held(
+        self, store: Store, queue: Queue
+    ) -> None:
+        held, low = queue.enqueue("held"), queue.enqueue("low", priority=-1)
+        claim(queue)
+        later = queue.enqueue("later", delay=60, max_attempts=7)
+        high = queue.enqueue("high", priority=1)
+        store.queue("another").enqueue(1)
+        jobs = queue.peek()
+        assert [job.id for job in jobs] == [high, later, low, held]
+        assert jobs == [store.get_job(job.id) for job in jobs]
+        assert [job.payload for job in queue.peek(2)] == ["high", "later"]
+        assert queue.stats().running == 1
+
+    @pytest.mark.parametrize("limit", [0, 10_001, "1", None, True])
+    def test_peek_refuses_a_limit_out_of_range(self, queue: Queue, limit: Any) -> None:
+        with pytest.raises(InvalidOption):
+            queue.peek(limit)
+
     def test_stats_count_jobs_by_how_they_stand(
         self, engine: EngineHarness, store: Store, queue: Queue
     ) -> None:

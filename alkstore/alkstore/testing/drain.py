@@ -1,0 +1,148 @@
+"""Running a queue or an outbox in place, in the thread of the test."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from alkstore.runners.attempt import attempt, settle
+from alkstore.testing.assertions import MOST, Inspectable
+from alkstore.traits import Delivery, Handler, JobHandle, Store
+
+Fate = Literal["acked", "retried", "dead", "released", "gone"]
+"""What became of a job: finished, back for another attempt, a dead letter, given back as if it
+had not been claimed, or taken away meanwhile (cancelled, or claimed by another)."""
+
+_WORKER: Final = "alkstore.testing"
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """One attempt.
+
+    Attributes:
+        id: The job's id.
+        attempt: Which attempt it was, from 1.
+        fate: What became of the job.
+        raised: What the application's code raised, or ``None``.
+    """
+
+    id: int
+    attempt: int
+    fate: Fate
+    raised: BaseException | None
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """What a drain did.
+
+    Attributes:
+        runs: Each attempt, in order.
+    """
+
+    runs: list[Ran] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        """Return how many attempts there were."""
+        return len(self.runs)
+
+    @property
+    def acked(self) -> list[int]:
+        """The ids of the jobs that were finished."""
+        return self._ids("acked")
+
+    @property
+    def retried(self) -> list[int]:
+        """The ids of the jobs that wait for another attempt, once for each failed one."""
+        return self._ids("retried")
+
+    @property
+    def dead(self) -> list[int]:
+        """The ids of the jobs that became dead letters."""
+        return self._ids("dead")
+
+    @property
+    def errors(self) -> list[BaseException]:
+        """What the application's code raised, in order."""
+        return [run.raised for run in self.runs if run.raised is not None]
+
+    def _ids(self, fate: Fate) -> list[int]:
+        return [run.id for run in self.runs if run.fate == fate]
+
+
+def drain(
+    store: Store, queue: str, handler: Handler, *, raising: bool = False, limit: int = 1000
+) -> Drained:
+    """Work on *queue* in this thread until nothing in it is due.
+
+    As a worker does: returning acknowledges, raising retries on the curve, so that a failed job
+    is usually due later and not run again. What the handler enqueues is run as well.
+
+    Args:
+        store: Any store.
+        queue: The queue's name.
+        handler: The application's code.
+        raising: Raise what the handler raised, after it was settled, instead of going on.
+        limit: So many attempts are made at most.
+
+    Returns:
+        What became of the jobs.
+
+    Raises:
+        AssertionError: There was still something due after *limit* attempts.
+    """
+    done = Drained()
+    source = store.queue(queue)
+    while handles := source.claim(_WORKER):
+        (handle,) = handles
+        outcome = attempt(handler, handle, exits=(KeyboardInterrupt,))
+        settle(handle, outcome)
+        fate = _fate(store, source, handle)
+        done.runs.append(Ran(handle.id, handle.attempt, fate, outcome.raised))
+        _go_on(done, outcome.raised, raising=raising, limit=limit)
+    return done
+
+
+def deliver_all(
+    store: Store, outbox: str, delivery: Delivery, *, raising: bool = False, limit: int = 1000
+) -> Drained:
+    """Deliver the messages of *outbox* in this thread until none is due.
+
+    Arguments, result and errors as `drain`; each message goes through `Outbox.run_once`.
+    """
+    done = Drained()
+    source = store.outbox(outbox)
+    seen: list[tuple[JobHandle, BaseException | None]] = []
+
+    def observed(handle: JobHandle) -> None:
+        try:
+            delivery(handle)
+        except BaseException as error:
+            seen.append((handle, error))
+            raise
+        seen.append((handle, None))
+
+    while source.run_once(_WORKER, observed):
+        handle, raised = seen[-1]
+        done.runs.append(Ran(handle.id, handle.attempt, _fate(store, source, handle), raised))
+        _go_on(done, raised, raising=raising, limit=limit)
+    return done
+
+
+def _fate(store: Store, source: Inspectable, handle: JobHandle) -> Fate:
+    if not handle.settled:
+        return "gone"
+    job = store.get_job(handle.id)
+    if job is not None:
+        return "retried" if job.attempts >= handle.attempt else "released"
+    return "dead" if any(letter.id == handle.id for letter in source.dead(MOST)) else "acked"
+
+
+def _go_on(done: Drained, raised: BaseException | None, *, raising: bool, limit: int) -> None:
+    if raised is not None and (raising or isinstance(raised, KeyboardInterrupt)):
+        raise raised
+    if len(done) >= limit:
+        raise AssertionError(
+            f"still not empty after {limit} attempts: does a handler enqueue or release for ever?"
+        )

@@ -1,0 +1,203 @@
+"""What `alkstore.testing` gives to tests of applications works with either engine."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from unittest import mock
+
+import pytest
+
+from alkstore import JobHandle, Store
+from alkstore.memory import ManualClock, MemoryStore
+from alkstore.testing import (
+    EngineHarness,
+    assert_dead,
+    assert_enqueued,
+    assert_not_enqueued,
+    assert_scheduled,
+    deliver_all,
+    drain,
+    fire_due,
+)
+
+# Assertions
+
+
+def test_what_was_enqueued_is_found_by_payload_and_fields(store: Store) -> None:
+    queue = store.queue("mail")
+    job = queue.enqueue({"to": "ann", "n": 1}, priority=5)
+    queue.enqueue(None)
+    assert [found.id for found in assert_enqueued(queue, {"to": "ann", "n": mock.ANY})] == [job]
+    assert [found.id for found in assert_enqueued(queue, priority=5)] == [job]
+    assert_enqueued(queue, count=2)
+    assert_enqueued(queue, None, count=1)
+    assert_not_enqueued(queue, {"to": "bob"})
+    assert_not_enqueued(store.queue("another"))
+
+
+def test_a_failed_assertion_shows_what_was_wanted_and_what_is_there(store: Store) -> None:
+    queue = store.queue("mail")
+    queue.enqueue({"to": "ann"})
+    with pytest.raises(AssertionError) as failed:
+        assert_enqueued(queue, {"to": "bob"}, priority=3)
+    message = str(failed.value)
+    assert (
+        "expected at least 1 live job in 'mail' with payload={'to': 'bob'}, priority=3" in message
+    )
+    assert "found 0; there is:\n  {'to': 'ann'} Job(" in message
+    with pytest.raises(AssertionError, match="expected 2 live job in 'mail', found 1"):
+        assert_enqueued(queue, count=2)
+    with pytest.raises(AssertionError, match="expected 0 live job"):
+        assert_not_enqueued(queue)
+    with pytest.raises(AssertionError, match="there is: nothing"):
+        assert_enqueued(store.queue("another"))
+
+
+def test_a_field_that_does_not_exist_is_a_mistake_of_the_test(store: Store) -> None:
+    queue = store.queue("mail")
+    queue.enqueue(1)
+    with pytest.raises(TypeError, match="a Job has no 'colour'"):
+        assert_enqueued(queue, colour="red")
+
+
+def test_dead_letters_are_found_by_a_part_of_their_error(store: Store) -> None:
+    queue = store.queue("mail")
+    queue.enqueue("x")
+    drain(store, "mail", lambda handle: handle.fail("no such customer"))
+    assert_dead(queue, "x", error="customer", count=1, attempts=1)
+    with pytest.raises(AssertionError, match="with error='smtp'"):
+        assert_dead(queue, error="smtp")
+
+
+def test_a_schedule_is_found_by_name(store: Store) -> None:
+    store.schedule("report", "@every 1h", "mail", {"kind": "daily"}, priority=2)
+    assert assert_scheduled(store, "report", {"kind": "daily"}, priority=2).queue == "mail"
+    with pytest.raises(AssertionError, match="no schedule 'backup'; there is: 'report'"):
+        assert_scheduled(store, "backup")
+    with pytest.raises(AssertionError, match="not as expected"):
+        assert_scheduled(store, "report", spec="@every 2h")
+
+
+# Draining
+
+
+def test_a_drain_runs_what_is_due_and_what_that_enqueues(store: Store) -> None:
+    queue = store.queue("mail")
+    first = queue.enqueue(2)
+    later = queue.enqueue(0, delay=60)
+    seen: list[int] = []
+
+    def handler(handle: JobHandle) -> None:
+        seen.append(handle.payload)
+        if handle.payload:
+            queue.enqueue(handle.payload - 1)
+
+    done = drain(store, "mail", handler)
+    assert seen == [2, 1, 0]
+    assert (len(done), done.acked[0], done.errors) == (3, first, [])
+    assert [job.id for job in queue.peek()] == [later]
+
+
+def test_a_drain_tells_what_became_of_each_job(engine: EngineHarness, store: Store) -> None:
+    queue = store.queue("mail", max_attempts=2)
+    acked, retried, failed, cancelled = queue.enqueue_many(["ack", "raise", "fail", "cancel"])
+
+    def handler(handle: JobHandle) -> None:
+        if handle.payload == "raise":
+            raise OSError("smtp")
+        if handle.payload == "fail":
+            handle.fail("no")
+        if handle.payload == "cancel":
+            queue.cancel(handle.id)
+
+    done = drain(store, "mail", handler)
+    assert [(run.id, run.fate) for run in done.runs] == [
+        (acked, "acked"), (retried, "retried"), (failed, "dead"), (cancelled, "gone"),
+    ]  # fmt: skip
+    assert (done.acked, done.retried, done.dead) == ([acked], [retried], [failed])
+    assert [str(error) for error in done.errors] == ["smtp"]
+    engine.advance(60)
+    assert drain(store, "mail", handler).dead == [retried]
+    assert_dead(queue, "raise", error="smtp", attempts=2)
+
+
+def test_a_drain_raises_what_the_handler_raised_if_that_is_wished(store: Store) -> None:
+    store.queue("mail").enqueue(1)
+    with pytest.raises(ZeroDivisionError):
+        drain(store, "mail", lambda handle: handle.payload / 0, raising=True)
+    assert_enqueued(store.queue("mail"), attempts=1)
+
+
+def test_an_interrupt_ends_a_drain_and_gives_the_job_back(store: Store) -> None:
+    store.queue("mail").enqueue(1)
+
+    def handler(_: JobHandle) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        drain(store, "mail", handler)
+    assert_enqueued(store.queue("mail"), attempts=0, state="pending")
+
+
+def test_a_drain_that_never_ends_is_ended(store: Store) -> None:
+    store.queue("mail").enqueue(1)
+    with pytest.raises(AssertionError, match="still not empty after 7 attempts"):
+        drain(store, "mail", lambda handle: handle.release(), limit=7)
+
+
+def test_all_messages_are_delivered_in_place(engine: EngineHarness, store: Store) -> None:
+    outbox = store.outbox("mail")
+    good, bad = outbox.enqueue("good"), outbox.enqueue("bad", max_attempts=2)
+
+    def delivery(handle: JobHandle) -> None:
+        if handle.payload == "bad":
+            raise OSError("smtp")
+
+    assert_enqueued(outbox, count=2)
+    done = deliver_all(store, "mail", delivery)
+    assert (done.acked, done.retried, done.dead) == ([good], [bad], [])
+    engine.advance(5)
+    with pytest.raises(OSError, match="smtp"):
+        deliver_all(store, "mail", delivery, raising=True)
+    assert_dead(outbox, "bad", error="smtp")
+    assert len(deliver_all(store, "mail", delivery)) == 0
+
+
+# Stepping time
+
+
+def test_what_is_due_now_is_fired(engine: EngineHarness, store: Store) -> None:
+    store.schedule("report", "@every 1h", "mail", 1)
+    assert fire_due(store) == 0
+    engine.advance(3600)
+    assert fire_due(store) == 1
+    assert_enqueued(store.queue("mail"), schedule="report", count=1)
+
+
+def test_time_is_stepped_from_boundary_to_boundary() -> None:
+    clock = ManualClock()
+    begin = clock.now()
+    with MemoryStore(clock=clock) as store:
+        store.schedule("fast", "@every 1m", "fast", 1, catch_up="latest")
+        store.schedule("slow", "@every 1h", "slow", 1)
+        store.schedule("not now", "@every 1m", "slow", 1)
+        store.pause("not now")
+        assert fire_due(store, by=timedelta(hours=2)) == 122
+        assert clock.now() == begin + timedelta(hours=2)
+        for job in assert_enqueued(store.queue("fast"), count=120):
+            assert job.enqueued_at == job.scheduled_for
+        assert fire_due(store, by=30) == 0
+        assert clock.now() == begin + timedelta(hours=2, seconds=30)
+
+
+def test_without_schedules_time_is_stepped_all_the_same() -> None:
+    clock = ManualClock()
+    end = clock.now() + timedelta(hours=1)
+    with MemoryStore(clock=clock) as store:
+        assert fire_due(store, by=3600) == 0
+    assert clock.now() == end
+
+
+def test_a_clock_that_goes_on_by_itself_is_not_stepped() -> None:
+    with MemoryStore() as store, pytest.raises(TypeError, match="ManualClock"):
+        fire_due(store, by=1)

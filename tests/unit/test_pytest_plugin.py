@@ -1,0 +1,58 @@
+"""The pytest plugin is there for those who ask for it, and in nobody's way."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import subprocess
+import sys
+from pathlib import Path
+
+from alkstore.memory import ManualClock, MemoryStore
+
+_WITHOUT_PYTEST = """
+import sys
+sys.modules["pytest"] = None
+import alkstore.testing
+assert "alkstore.testing.plugin" not in sys.modules
+assert "alkstore.testing.contract" not in sys.modules
+"""
+
+_NO_USE_OF_IT = """
+import threading
+
+def test_nothing_of_it_is_started():
+    assert not [thread for thread in threading.enumerate() if "alkstore" in thread.name]
+"""
+
+
+def test_the_fixtures_come_with_the_distribution(
+    alkstore_memory: MemoryStore, alkstore_clock: ManualClock
+) -> None:
+    assert alkstore_memory.clock is alkstore_clock
+    assert alkstore_memory.queue("mail").peek() == []
+
+
+def test_each_test_has_a_store_of_its_own(alkstore_memory: MemoryStore) -> None:
+    assert alkstore_memory.schedules() == []
+    alkstore_memory.schedule("s", "@every 1h", "q", 1)
+
+
+def test_and_it_is_empty_again(alkstore_memory: MemoryStore) -> None:
+    assert alkstore_memory.schedules() == []
+
+
+def test_it_is_registered() -> None:
+    (entry,) = importlib.metadata.entry_points(group="pytest11", name="alkstore")
+    assert entry.value == "alkstore.testing.plugin"
+
+
+def test_without_pytest_the_rest_can_be_imported() -> None:
+    subprocess.run([sys.executable, "-W", "error", "-c", _WITHOUT_PYTEST], check=True)
+
+
+def test_a_run_that_does_not_use_it_notices_nothing(tmp_path: Path) -> None:
+    (tmp_path / "test_own.py").write_text(_NO_USE_OF_IT, encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 passed" in done.stdout
