@@ -17,7 +17,8 @@ def error_text(error: object) -> str:
         error: An exception, or any object; usually what a handler raised.
     """
     try:
-        text = str(error)
+        # The text of a text is itself: `str()` of a member of a str enum would be its name.
+        text = str.__str__(error) if isinstance(error, str) else str(error)
     except Exception:  # noqa: BLE001 - whatever a foreign __str__ raises
         text = ""
     if not text:
