@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
-import weakref
 from datetime import datetime, timedelta, timezone
 from typing import Protocol, runtime_checkable
 
 from alkstore._typing import override
 from alkstore.arguments import Seconds, aware_utc, seconds
+from alkstore.memory.forks import Alive
 from alkstore.stop_token import Wakeable
 
 LAST = datetime.max.replace(tzinfo=timezone.utc)
@@ -138,11 +138,11 @@ def later(instant: datetime, length: float) -> datetime:
         return LAST
 
 
-_clocks: weakref.WeakSet[ManualClock] = weakref.WeakSet()
+_clocks: Alive[ManualClock] = Alive()
 
 
 def _after_fork() -> None:
-    for clock in list(_clocks):
+    for clock in _clocks.all():
         clock.after_fork()
 
 

@@ -13,11 +13,11 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-import weakref
 from dataclasses import dataclass
 from datetime import datetime
 
 from alkstore.memory.clock import Clock
+from alkstore.memory.forks import Alive
 from alkstore.memory.wakes import Wakes
 
 
@@ -148,12 +148,13 @@ class MemoryData:
         self.wakes = Wakes()
 
 
-_all: weakref.WeakSet[MemoryData] = weakref.WeakSet()
+_all: Alive[MemoryData] = Alive()
 _held_for_fork: list[MemoryData] = []
 
 
 def _before_fork() -> None:
-    for data in list(_all):
+    # Always the oldest first: two threads that fork must not wait for each other.
+    for data in _all.all():
         data.lock.acquire()
         _held_for_fork.append(data)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
@@ -35,6 +36,11 @@ def new_job(data: MemoryData, queue: str, raw: bytes, options: Enqueue) -> JobRo
     )
 
 
+def claim_order(job: JobRow) -> tuple[int, datetime, int]:
+    """Return where *job* stands among those that wait: the smallest is claimed first."""
+    return -job.priority, job.run_at, job.id
+
+
 class Jobs:
     """Takes jobs in, and hands them out to workers.
 
@@ -66,9 +72,9 @@ class Jobs:
                 for job in data.jobs.values()
                 if job.queue == queue and job.run_at <= now and not job.is_running(now)
             ]
-            free.sort(key=lambda job: (-job.priority, job.run_at, job.id))
+            first = heapq.nsmallest(limit, free, key=claim_order)
             claim_id = data.new_claim_id()
-            for job in free[:limit]:
+            for job in first:
                 job.claim_id = claim_id
                 job.worker_id = worker_id
                 job.attempts += 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
@@ -16,6 +15,7 @@ from alkstore.errors import InvalidOption
 from alkstore.memory.access import Access
 from alkstore.memory.clock import Clock, SystemClock
 from alkstore.memory.data import MemoryData
+from alkstore.memory.forks import Alive
 from alkstore.memory.inspection import Inspection
 from alkstore.memory.jobs import new_job
 from alkstore.memory.leader import Leading
@@ -79,7 +79,7 @@ class MemoryStore:
         self._schedules = Schedules(self._access)
         self._leading = Leading(self._access, self._schedules)
         self._runners = Runners(self._access, self._leading, self._schedules)
-        _open_stores.add(self)
+        _stores.add(self)
 
     def sibling(self) -> MemoryStore:
         """Return another store over the same tables, as another process would have one.
@@ -285,7 +285,6 @@ class MemoryStore:
         self._runners.stop()
         self._leading.stop_all()
         self._access.close()
-        _open_stores.discard(self)
 
     def __enter__(self) -> Self:
         """Return the store."""
@@ -346,11 +345,11 @@ def _check_limit(max_payload_bytes: object) -> int:
     return positive_int(max_payload_bytes, "max_payload_bytes", most=_LARGEST_PAYLOAD)
 
 
-_open_stores: weakref.WeakSet[MemoryStore] = weakref.WeakSet()
+_stores: Alive[MemoryStore] = Alive()
 
 
 def _after_fork() -> None:
-    for store in list(_open_stores):
+    for store in _stores.all():
         store.after_fork()
 
 

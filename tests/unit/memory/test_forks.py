@@ -81,3 +81,24 @@ def test_a_listener_hears_in_the_child_what_is_sent_there(store: MemoryStore) ->
 
         assert in_fork(child) is True
         assert ear.wait(0) is None
+
+
+def test_threads_that_fork_at_once_do_not_wait_for_each_other(store: MemoryStore) -> None:
+    others = [MemoryStore() for _ in range(3)]
+    barrier = threading.Barrier(2)
+    sizes: list[int] = []
+
+    def fork() -> None:
+        for _ in range(5):
+            barrier.wait()
+            store.queue("q").enqueue(1)
+            sizes.append(in_fork(lambda: store.queue("q").size()))
+
+    threads = [threading.Thread(target=fork, daemon=True) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert len(sizes) == 10
+    assert max(sizes) == 10
+    assert [other.queue("q").size() for other in others] == [0, 0, 0]
