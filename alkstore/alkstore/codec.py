@@ -29,11 +29,25 @@ class Codec(Protocol):
     """
 
     def encode(self, value: Any, /) -> bytes:
-        """Return the bytes for *value*; raise `EncodeError` when it has none."""
+        """Return the bytes for a payload.
+
+        Args:
+            value: What the application gave.
+
+        Raises:
+            EncodeError: It has no encoding. Whatever else is raised becomes one.
+        """
         ...
 
     def decode(self, raw: bytes, /) -> Any:
-        """Return the value of *raw*; raise `DecodeError` when it is damaged."""
+        """Return the payload of stored bytes.
+
+        Args:
+            raw: What `encode` gave, or what somebody wrote there by hand.
+
+        Raises:
+            DecodeError: They are damaged. Whatever else is raised becomes one.
+        """
         ...
 
 

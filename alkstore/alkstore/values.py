@@ -28,7 +28,11 @@ class Payload:
     _decode: Callable[[bytes], Any] = field(repr=False, compare=False)
 
     def value(self) -> Any:
-        """Return the decoded payload; raise `DecodeError` when it does not decode."""
+        """Return the decoded payload.
+
+        Raises:
+            DecodeError: The stored bytes do not decode.
+        """
         return self._decode(self.raw)
 
 
@@ -200,7 +204,18 @@ class RunnerHealth:
         last_good_turn: Seconds since its last turn without an error, or ``None`` when
             there was none.
         last_error: The last unexpected error, or ``None``.
-        details: What else its kind of runner knows (counts, names of late schedules).
+        details: What else its kind of runner knows.
+
+            Every kind: ``failures``, how many unexpected errors there were so far.
+
+            Workers and outbox relays: ``concurrency``, how many jobs at once; ``running``, how
+            many handlers run, those whose claim was given up included; ``in_hand``, how many
+            claims are held, those that wait for a handler or for their settlement included;
+            ``finished``, how many handlers have ended so far.
+
+            A scheduler that leads, each only when there is one: ``late``, the names of the
+            schedules that should have fired long ago; ``quarantined``, for each schedule that
+            cannot be fired the reason, by name.
     """
 
     healthy: bool

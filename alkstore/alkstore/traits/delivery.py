@@ -18,7 +18,11 @@ class Delivery(Protocol):
     """
 
     def __call__(self, handle: JobHandle, /) -> object:
-        """Deliver the message behind *handle*; what is returned is ignored."""
+        """Deliver the message behind *handle*; what is returned is ignored.
+
+        Args:
+            handle: The claimed message.
+        """
         ...
 
 
@@ -31,5 +35,9 @@ class Handler(Protocol):
     """
 
     def __call__(self, handle: JobHandle, /) -> object:
-        """Work on the job behind *handle*; what is returned is ignored."""
+        """Work on the job behind *handle*; what is returned is ignored.
+
+        Args:
+            handle: The claimed job.
+        """
         ...

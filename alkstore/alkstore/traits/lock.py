@@ -41,10 +41,17 @@ class LockHandle(Protocol):
         ...
 
     def renew(self, ttl: Seconds | None = None) -> bool:
-        """Let the lease end *ttl* from now (``None``: the TTL it was taken with).
+        """Let the lease end *ttl* from now.
+
+        Args:
+            ttl: Seconds or `timedelta`; ``None``: the TTL it was taken with.
 
         Returns:
             Whether the lock is still this handle's; when not, nothing changed.
+
+        Raises:
+            InvalidOption: *ttl* is not a positive duration.
+            DatabaseError: The database failed; nobody knows whether the lease was renewed.
         """
         ...
 
@@ -53,6 +60,9 @@ class LockHandle(Protocol):
 
         Returns:
             Whether it was still this handle's; when not, nothing changed.
+
+        Raises:
+            DatabaseError: The database failed; the lease ends by itself at the latest.
         """
         ...
 

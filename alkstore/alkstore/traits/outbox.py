@@ -27,10 +27,22 @@ class Outbox(Protocol):
         ...
 
     def enqueue(self, payload: Any, **options: Unpack[EnqueueOptions]) -> int:
-        """Store a message in a transaction of its own and return its message id.
+        """Store a message in a transaction of its own.
 
-        Arguments and errors as `Queue.enqueue`. To store it with your own rows, use
-        `Store.outbox_enqueue_tx`.
+        To store it with your own rows, use `Store.outbox_enqueue_tx`.
+
+        Args:
+            payload: As `Queue.enqueue`.
+            **options: As `Queue.enqueue`; without ``max_attempts`` there are 5.
+
+        Returns:
+            The message's id, the same at each delivery.
+
+        Raises:
+            EncodeError: As `Queue.enqueue`.
+            PayloadTooLarge: As `Queue.enqueue`.
+            InvalidOption: As `Queue.enqueue`.
+            DatabaseError: As `Queue.enqueue`.
         """
         ...
 
@@ -42,33 +54,102 @@ class Outbox(Protocol):
         job is retried on the curve with the error's text, so that the fifth failure is a
         dead letter. `KeyboardInterrupt` and `SystemExit` release the job and propagate.
 
+        Args:
+            worker_id: As `Queue.claim`.
+            delivery: The application's code.
+
         Returns:
             Whether there was a message.
+
+        Raises:
+            InvalidName: *worker_id* breaks the naming rule.
+            InvalidOption: *delivery* cannot be called.
+            DatabaseError: The claim failed, or its end could not be written: the message is
+                delivered again when the claim lapses.
         """
         ...
 
     def run(self, worker_id: str, delivery: Delivery, stop: StopToken) -> None:
-        """Deliver messages one after the other until *stop* is cancelled."""
+        """Deliver messages one after the other until *stop* is cancelled.
+
+        It sleeps like `Queue.claim_wait` and goes on when the database was away.
+
+        Args:
+            worker_id: As `Queue.claim`.
+            delivery: As `run_once`.
+            stop: Ends it within 100 ms, once the delivery that is under way has ended.
+
+        Raises:
+            InvalidName: *worker_id* breaks the naming rule.
+            InvalidOption: *delivery* cannot be called, or *stop* is no stop token.
+            StoreClosed: The store was closed.
+        """
         ...
 
     def peek(self, limit: int = 100) -> list[Job]:
-        """Return undelivered messages without touching them, as `Queue.peek`."""
+        """Return undelivered messages without claiming or changing anything.
+
+        Args:
+            limit: As `Queue.peek`.
+
+        Returns:
+            As `Queue.peek`.
+
+        Raises:
+            InvalidOption: *limit* is out of range.
+        """
         ...
 
     def dead(self, limit: int = 100, after: DeadJob | None = None) -> list[DeadJob]:
-        """Return undeliverable messages, as `Queue.dead`."""
+        """Return undeliverable messages, the latest first.
+
+        Args:
+            limit: As `Queue.dead`.
+            after: As `Queue.dead`.
+
+        Returns:
+            As `Queue.dead`.
+
+        Raises:
+            InvalidOption: As `Queue.dead`.
+        """
         ...
 
     def requeue(self, ids: Sequence[int]) -> int:
-        """Make dead letters live again, as `Queue.requeue`."""
+        """Make dead letters live again, due at once, with no attempts.
+
+        Args:
+            ids: As `Queue.requeue`.
+
+        Returns:
+            How many there were.
+
+        Raises:
+            InvalidOption: As `Queue.requeue`.
+        """
         ...
 
     def purge(
         self, ids: Sequence[int] | None = None, *, older_than: Seconds | timedelta | None = None
     ) -> int:
-        """Delete dead letters for good, as `Queue.purge`."""
+        """Delete dead letters for good.
+
+        Args:
+            ids: As `Queue.purge`.
+            older_than: As `Queue.purge`.
+
+        Returns:
+            How many were deleted.
+
+        Raises:
+            InvalidOption: As `Queue.purge`.
+        """
         ...
 
     def stats(self) -> QueueStats:
-        """Return how the outbox stands, as `Queue.stats`."""
+        """Count what waits, is being delivered, and is dead.
+
+        Returns:
+            As `Queue.stats`.
+        """
         ...

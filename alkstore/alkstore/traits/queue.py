@@ -19,7 +19,8 @@ class JobHandle(Protocol):
     Every claim has an identity of its own that never comes back. The settling calls
     (`ack`, `retry`, `fail`, `release`, `heartbeat`) return ``False``, change nothing and
     raise nothing when the claim is no longer this one. A claim that lapsed but that
-    nobody took is still this one.
+    nobody took is still this one. They raise `DatabaseError` when the database fails; the
+    claim then holds or lapses as its row says, and the call may be made again.
     """
 
     @property
@@ -34,7 +35,12 @@ class JobHandle(Protocol):
 
     @property
     def payload(self) -> Any:
-        """The decoded payload; raises `DecodeError` when the bytes do not decode."""
+        """The decoded payload, decoded anew at each reading.
+
+        Raises:
+            DecodeError: The stored bytes do not decode; inside a handler that is an ordinary
+                failed attempt.
+        """
         ...
 
     @property
@@ -83,7 +89,11 @@ class JobHandle(Protocol):
         ...
 
     def ack(self) -> bool:
-        """Finish the job: it never runs again."""
+        """Finish the job.
+
+        Returns:
+            Whether the claim was still this one: the job never runs again then.
+        """
         ...
 
     def retry(self, error: object, delay: Seconds | None = None) -> bool:
@@ -92,7 +102,11 @@ class JobHandle(Protocol):
         Args:
             error: What went wrong; its text is stored when the job becomes a dead letter.
             delay: Seconds or `timedelta` until it is due again; ``None``: the retry
-                curve. With the budget used up the job becomes a dead letter instead.
+                curve (`retry_delay`): ``base_backoff * 2 ** (attempts - 1)``, at most 6 h.
+                With the budget used up the job becomes a dead letter instead.
+
+        Returns:
+            Whether the claim was still this one.
 
         Raises:
             InvalidOption: *delay* is not a duration.
@@ -100,11 +114,22 @@ class JobHandle(Protocol):
         ...
 
     def fail(self, error: object) -> bool:
-        """Make the job a dead letter at once, with the text of *error*."""
+        """Make the job a dead letter at once.
+
+        Args:
+            error: What went wrong; its text is stored with the dead letter.
+
+        Returns:
+            Whether the claim was still this one.
+        """
         ...
 
     def release(self) -> bool:
-        """Put the job back as pending, due as before, the attempt given back."""
+        """Put the job back as pending, due as before, the attempt given back.
+
+        Returns:
+            Whether the claim was still this one.
+        """
         ...
 
     def heartbeat(self, extend: Seconds | None = None) -> bool:
@@ -113,6 +138,9 @@ class JobHandle(Protocol):
         Args:
             extend: Seconds or `timedelta`; ``None``: the job's visibility timeout.
 
+        Returns:
+            Whether the claim was still this one; `lost` is true afterwards when not.
+
         Raises:
             InvalidOption: *extend* is not a positive duration.
         """
@@ -120,7 +148,11 @@ class JobHandle(Protocol):
 
 
 class Queue(Protocol):
-    """A durable queue. Handles are cheap, hold only options, and are thread-safe."""
+    """A durable queue. Handles are cheap, hold only options, and are thread-safe.
+
+    Every call but `name` goes to the database, and raises `DatabaseError` when that, or the
+    way to it, failed, and `StoreClosed` once the store was closed.
+    """
 
     @property
     def name(self) -> str:
@@ -128,12 +160,18 @@ class Queue(Protocol):
         ...
 
     def enqueue(self, payload: Any, **options: Unpack[EnqueueOptions]) -> int:
-        """Store a job and return its id; once this returns, the job is never lost.
+        """Store a job; once this returns, it is never lost.
 
         Args:
             payload: What the store's codec can encode.
-            **options: ``delay`` or ``run_at``, ``priority``, ``expires``,
-                ``max_attempts``.
+            **options: ``delay`` (seconds or `timedelta` from now) or ``run_at`` (aware
+                `datetime`): when it is due, else at once. ``priority``: higher first,
+                -32,768 to 32,767, 0 unless given. ``expires``: seconds or `timedelta` from
+                now after which it is no longer claimable, longer than ``delay``.
+                ``max_attempts``: the queue's unless given.
+
+        Returns:
+            The job's id, unique in the store and never used again.
 
         Raises:
             EncodeError: The payload has no encoding.
@@ -145,10 +183,22 @@ class Queue(Protocol):
         ...
 
     def enqueue_many(self, payloads: Iterable[Any], **options: Unpack[EnqueueOptions]) -> list[int]:
-        """Store a job for each payload, all or none, and return the ids in order.
+        """Store a job for each payload, all or none.
 
-        One transaction, built for 100,000 payloads a call. Arguments and errors as
-        `enqueue`.
+        One transaction, built for 100,000 payloads a call.
+
+        Args:
+            payloads: What the store's codec can encode, each.
+            **options: As `enqueue`, for all of them.
+
+        Returns:
+            The jobs' ids, in the order of the payloads.
+
+        Raises:
+            EncodeError: As `enqueue`; the message says which one.
+            PayloadTooLarge: As `enqueue`.
+            InvalidOption: As `enqueue`, or *payloads* cannot be iterated over.
+            DatabaseError: As `enqueue`.
         """
         ...
 
@@ -164,6 +214,9 @@ class Queue(Protocol):
             worker_id: Who claims, for people who look at rows; any text of the naming
                 rule. It proves nothing: the claim's own identity does.
             limit: How many at most, 1 to 10,000.
+
+        Returns:
+            The handles, in the order of the claim; empty when nothing is due.
 
         Raises:
             InvalidName: *worker_id* breaks the naming rule.
@@ -187,19 +240,46 @@ class Queue(Protocol):
             worker_id: As `claim`.
             limit: As `claim`.
             timeout: Seconds or `timedelta` to wait at most; ``None``: no limit.
-            stop: Ends the wait.
+            stop: Ends the wait within 100 ms.
 
         Returns:
             The handles; empty when the time was up or *stop* was cancelled.
+
+        Raises:
+            InvalidName: As `claim`.
+            InvalidOption: *limit*, *timeout* or *stop* is impossible.
         """
         ...
 
     def jobs(self, worker_id: str, *, stop: StopToken | None = None) -> Iterator[JobHandle]:
-        """Iterate over claimed jobs, one at a time, until *stop* is cancelled."""
+        """Iterate over claimed jobs, one at a time, until *stop* is cancelled.
+
+        Args:
+            worker_id: As `claim`.
+            stop: Ends the iteration; ``None``: it never ends.
+
+        Returns:
+            An iterator of handles. Each is settled before the next is asked for, or else
+            lapses.
+
+        Raises:
+            InvalidName: As `claim`, at the call.
+            InvalidOption: *stop* is no stop token, at the call.
+        """
         ...
 
     def ack_many(self, handles: Iterable[JobHandle]) -> int:
-        """Finish the jobs of *handles* in one statement; return how many were still held."""
+        """Finish jobs in one statement.
+
+        Args:
+            handles: Claims of this queue.
+
+        Returns:
+            How many were still held; the others' `JobHandle.lost` is true afterwards.
+
+        Raises:
+            InvalidOption: One of *handles* is not of this queue.
+        """
         ...
 
     def heartbeat_many(self, handles: Iterable[JobHandle], at_least: Seconds | None = None) -> int:
@@ -215,15 +295,24 @@ class Queue(Protocol):
             How many were still held; the others' `JobHandle.lost` is true afterwards.
 
         Raises:
-            InvalidOption: *at_least* is not a duration.
+            InvalidOption: *at_least* is not a duration, or a handle not of this queue.
         """
         ...
 
     def cancel(self, job_id: int) -> bool:
-        """Delete a live job, held or not; return whether there was one in this queue.
+        """Delete a live job, held or not.
 
         A handler that is working on it learns of it at its next heartbeat or settling
         call.
+
+        Args:
+            job_id: What `enqueue` returned.
+
+        Returns:
+            Whether there was such a job in this queue.
+
+        Raises:
+            InvalidOption: *job_id* is no int.
         """
         ...
 
@@ -242,11 +331,21 @@ class Queue(Protocol):
         ...
 
     def size(self) -> int:
-        """Return how many live jobs the queue has, in any state."""
+        """Count the live jobs.
+
+        Returns:
+            How many the queue has, pending or held; an estimate where there are too many to
+            count in a moment, as `QueueStats.estimated` says.
+        """
         ...
 
     def stats(self) -> QueueStats:
-        """Return how the queue stands."""
+        """Count what waits, runs and is dead.
+
+        Returns:
+            The counts, at one moment of the store clock; see `QueueStats` for what each one
+            counts, and when it is an estimate.
+        """
         ...
 
     def dead(self, limit: int = 100, after: DeadJob | None = None) -> list[DeadJob]:
@@ -254,7 +353,13 @@ class Queue(Protocol):
 
         Args:
             limit: How many at most, 1 to 10,000.
-            after: The last one of the page before.
+            after: The last one of the page before; ``None``: the first page.
+
+        Returns:
+            One page of them; empty when there are no more.
+
+        Raises:
+            InvalidOption: *limit* is out of range, or *after* no dead letter.
         """
         ...
 
@@ -263,8 +368,14 @@ class Queue(Protocol):
 
         They keep their ids and stamps; what had expired no longer expires.
 
+        Args:
+            ids: Those of `DeadJob.id`; others are passed over.
+
         Returns:
             How many there were.
+
+        Raises:
+            InvalidOption: One of *ids* is no int.
         """
         ...
 
@@ -275,9 +386,13 @@ class Queue(Protocol):
 
         Args:
             ids: Only these; ``None``: all.
-            older_than: Only those that died longer ago than this.
+            older_than: Seconds or `timedelta`: only those that died longer ago than this, on
+                the store clock.
 
         Returns:
             How many were deleted.
+
+        Raises:
+            InvalidOption: One of *ids* is no int, or *older_than* is not a duration.
         """
         ...

@@ -17,12 +17,18 @@ class Runner(Protocol):
 
     @property
     def name(self) -> str:
-        """What it runs, as in its threads' names."""
+        """What it runs: ``scheduler``, ``worker <queue>`` or ``outbox <name>``."""
         ...
 
     @property
     def state(self) -> RunnerState:
-        """What it is doing."""
+        """What it is doing.
+
+        ``starting`` until the first good turn, ``leading`` or ``standby`` (a scheduler),
+        ``working`` (the others), ``backing-off`` after an error until the next good turn,
+        ``stopped`` when it has ended, or has given up what a handler still works on. A
+        runner that is asked to stop keeps its state until then.
+        """
         ...
 
     @property
@@ -31,23 +37,45 @@ class Runner(Protocol):
         ...
 
     def health(self) -> RunnerHealth:
-        """Return whether it does what it should."""
+        """Return whether it does what it should.
+
+        A scheduler that leads asks the database for schedules that are late or quarantined;
+        nothing else makes a round trip.
+
+        Returns:
+            The state with the reason why it is not healthy; see `RunnerHealth`.
+        """
         ...
 
     def stop(self, timeout: Seconds | None = None) -> bool:
         """Ask it to end, and wait for that.
 
         It claims nothing more at once. What it holds may finish until the time is up and
-        is released then.
+        is released then, the attempt given back. May be called again, with less time too.
 
         Args:
-            timeout: Seconds or `timedelta` (``None``: 30 s).
+            timeout: Seconds or `timedelta` that handlers may still take (``None``: 30 s); it
+                returns a second later at the latest.
 
         Returns:
-            Whether everything ended in time.
+            Whether everything ended in time. ``False`` at once from one of its own threads,
+            a handler's for one, for which it cannot wait.
+
+        Raises:
+            InvalidOption: *timeout* is not a duration.
         """
         ...
 
     def join(self, timeout: Seconds | None = None) -> bool:
-        """Wait until it has ended, without asking it to; return whether it has."""
+        """Wait until all its threads have ended, without asking it to.
+
+        Args:
+            timeout: Seconds or `timedelta` to wait at most; ``None``: no limit.
+
+        Returns:
+            Whether they have.
+
+        Raises:
+            InvalidOption: *timeout* is not a duration.
+        """
         ...

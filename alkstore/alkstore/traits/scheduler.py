@@ -46,7 +46,17 @@ class Scheduler(Protocol):
         ...
 
     def unschedule(self, name: str) -> bool:
-        """Remove a schedule; return whether there was one. Fired jobs stay."""
+        """Remove a schedule. Fired jobs stay.
+
+        Args:
+            name: The schedule's name.
+
+        Returns:
+            Whether there was one.
+
+        Raises:
+            InvalidName: *name* breaks the naming rule (`ReservedName` when reserved).
+        """
         ...
 
     def schedules(self) -> list[Schedule]:
@@ -54,25 +64,58 @@ class Scheduler(Protocol):
         ...
 
     def get_schedule(self, name: str) -> Schedule | None:
-        """Return one schedule, or ``None``."""
+        """Return one schedule.
+
+        Args:
+            name: The schedule's name.
+
+        Returns:
+            The schedule as stored, quarantined or not; ``None`` when there is none.
+
+        Raises:
+            InvalidName: *name* breaks the naming rule (`ReservedName` when reserved).
+        """
         ...
 
     def pause(self, name: str) -> bool:
-        """Fire nothing for it until it is resumed; return whether there is such a one."""
+        """Fire nothing for a schedule until it is resumed.
+
+        Args:
+            name: The schedule's name.
+
+        Returns:
+            Whether there is such a schedule.
+
+        Raises:
+            InvalidName: *name* breaks the naming rule (`ReservedName` when reserved).
+        """
         ...
 
     def resume(self, name: str) -> bool:
         """Go on at the first boundary of the old grid after now; nothing is made up for.
 
+        Args:
+            name: The schedule's name.
+
         Returns:
             Whether there is such a schedule.
+
+        Raises:
+            InvalidName: *name* breaks the naming rule (`ReservedName` when reserved).
         """
         ...
 
     def run_now(self, name: str) -> int:
-        """Fire one extra job, moving no boundary, and return its id.
+        """Fire one extra job, moving no boundary.
+
+        Args:
+            name: The schedule's name; it may be paused.
+
+        Returns:
+            The job's id.
 
         Raises:
+            InvalidName: *name* breaks the naming rule (`ReservedName` when reserved).
             UnknownSchedule: There is no such schedule (a `KeyError` as well).
             ScheduleQuarantined: Its row is damaged and cannot be fired.
         """
@@ -81,7 +124,13 @@ class Scheduler(Protocol):
     def run_schedules(self, stop: StopToken) -> None:
         """Lead: fire what is due until *stop* is cancelled. Blocks.
 
+        A database that is away does not end it: it goes on when the lease is still its own.
+
+        Args:
+            stop: Ends it within 100 ms, the lease given back.
+
         Raises:
+            InvalidOption: *stop* is no stop token.
             LeadershipLost: Another runner holds the lease, or took it.
             StoreClosed: The store was closed.
             SchemaError: The schema does not fit.

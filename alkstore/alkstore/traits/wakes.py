@@ -21,16 +21,23 @@ class Listener(Protocol):
     """
 
     def wait(self, timeout: Seconds | None = None, stop: StopToken | None = None) -> Wake | None:
-        """Return the next wake; ``None`` when the time is up, on *stop*, or when closed.
+        """Wait for the next wake.
 
         Args:
-            timeout: Seconds or `timedelta`; ``None``: no limit.
-            stop: Ends the wait.
+            timeout: Seconds or `timedelta` to wait at most; ``None``: no limit.
+            stop: Ends the wait within 100 ms.
+
+        Returns:
+            The wake; ``None`` when the time is up, on *stop*, or when the listener or its
+            store was closed.
+
+        Raises:
+            InvalidOption: *timeout* is not a duration, or *stop* no stop token.
         """
         ...
 
     def __iter__(self) -> Iterator[Wake]:
-        """Yield wakes until the listener is closed."""
+        """Yield wakes until the listener, or its store, is closed."""
         ...
 
     def close(self) -> None:
