@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 import psycopg
@@ -18,10 +19,13 @@ from alkstore.errors import DatabaseError
 from alkstore_postgres.database.client_encoding import require_utf8
 from alkstore_postgres.database.cursor import Params
 from alkstore_postgres.database.errors import CONFLICTS, translated
+from alkstore_postgres.database.own_connection import OwnConnection
 from alkstore_postgres.database.pools import AnyPool, Pools, is_dead
 from alkstore_postgres.database.session import Session, read_committed
 
 T = TypeVar("T")
+
+_Call = Callable[[Session, bytes, Params], T]
 
 _TRIES = 10
 """How often a conflict with another transaction is tried again before it is told."""
@@ -62,6 +66,9 @@ class Database:
             pool = self._pools.current()
             connection = self._check_out(pool)
             try:
+                if isinstance(connection, OwnConnection):
+                    yield connection
+                    return
                 require_utf8(connection)
                 former = (connection.autocommit, connection.isolation_level)
                 try:
@@ -119,26 +126,34 @@ class Database:
 
     def execute(self, query: bytes, params: Params = None) -> int:
         """Run one statement in a transaction of its own; return its row count."""
-        return self._single(lambda session: session.execute(query, params))
+        return self._single(Session.execute, query, params)
 
     def fetch_one(self, query: bytes, params: Params = None) -> TupleRow | None:
         """Run one statement in a transaction of its own; return its first row."""
-        return self._single(lambda session: session.fetch_one(query, params))
+        return self._single(Session.fetch_one, query, params)
 
     def fetch_all(self, query: bytes, params: Params = None) -> list[TupleRow]:
         """Run one statement in a transaction of its own; return its rows."""
-        return self._single(lambda session: session.fetch_all(query, params))
+        return self._single(Session.fetch_all, query, params)
 
     def fetch_value(self, query: bytes, params: Params = None) -> Any:
         """Run one statement that returns a row; return the row's first value."""
-        return self._single(lambda session: session.fetch_value(query, params))
+        return self._single(Session.fetch_value, query, params)
 
-    def _single(self, work: Callable[[Session], T]) -> T:
-        def attempt() -> T:
+    def _single(self, call: _Call[T], query: bytes, params: Params) -> T:
+        return _again_on_conflict(partial(self._once, call, query, params))
+
+    def _once(self, call: _Call[T], query: bytes, params: Params) -> T:
+        if self._pools.lent is not None:
             with self.connection() as connection:
-                return work(Session(connection))
-
-        return _again_on_conflict(attempt)
+                return call(Session(connection), query, params)
+        with translated():
+            pool = self._pools.current()
+            connection = self._check_out(pool)
+            try:
+                return call(Session(connection), query, params)
+            finally:
+                pool.putconn(connection)
 
     def _check_out(self, pool: AnyPool) -> psycopg.Connection[Any]:
         deadline = time.monotonic() + self._timeout

@@ -13,6 +13,7 @@ from psycopg_pool import ConnectionPool, NullConnectionPool
 
 from alkstore.errors import InvalidConnection, StoreClosed
 from alkstore_postgres.database.ending import rest_if_ending
+from alkstore_postgres.database.own_connection import OwnConnection
 
 AnyPool = ConnectionPool[Any]
 
@@ -96,7 +97,9 @@ class Pools:
     def _make(self) -> AnyPool:
         lent = self.lent
         if lent is None:
-            return ConnectionPool(self.conninfo, open=True, **self._arguments)
+            return ConnectionPool(
+                self.conninfo, connection_class=OwnConnection, open=True, **self._arguments
+            )
         # The child of a fork cannot use the application's pool: its own one is like it.
         kind = NullConnectionPool if isinstance(lent, NullConnectionPool) else ConnectionPool
         return kind(
@@ -141,6 +144,8 @@ def is_dead(connection: psycopg.Connection[Any]) -> bool:
     enough.
     """
     try:
+        if isinstance(connection, OwnConnection) and connection.is_silent():
+            return False
         for _ in range(_READINGS):
             if connection.closed or not _readable(connection.fileno()):
                 break

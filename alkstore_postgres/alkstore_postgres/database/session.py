@@ -12,6 +12,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
 
 from alkstore_postgres.database.cursor import EngineCursor, Params, RawCursor
+from alkstore_postgres.database.own_connection import OwnConnection
 
 
 class Session:
@@ -26,7 +27,13 @@ class Session:
     __slots__ = ("_cursor", "_prepare")
 
     def __init__(self, connection: psycopg.Connection[Any], *, prepare: bool | None = None) -> None:
-        self._cursor = EngineCursor(connection)
+        # A cursor that is kept is for one statement at a time: not for the application's
+        # threads, which come through the seam and leave nothing behind.
+        self._cursor: EngineCursor = (
+            connection.engine_cursor
+            if isinstance(connection, OwnConnection) and prepare is None
+            else EngineCursor(connection)
+        )
         self._prepare = prepare
 
     @property

@@ -1,0 +1,213 @@
+"""Connections of the store's own pool: statements go out below psycopg's cursors.
+
+psycopg's cursor converts its query, counts its runs and makes its loaders anew for each
+statement. Nobody but the engine runs statements on these connections (an application that
+borrows one inside a transaction uses cursors of its own), so all of that is kept here for as
+long as the connection lives.
+"""
+
+from __future__ import annotations
+
+import re
+import select
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import psycopg
+from psycopg import errors, generators
+from psycopg.abc import Buffer, Query
+from psycopg.abc import Params as AnyParams
+from psycopg.adapt import PyFormat, Transformer
+from psycopg.pq import ExecStatus, Format, TransactionStatus
+from psycopg.pq.abc import PGresult
+from psycopg.rows import TupleRow
+
+from alkstore._typing import Self, override
+from alkstore_postgres.database.cursor import EngineCursor
+
+_PLACEHOLDER = re.compile(rb"%(?:\((?P<name>\w+)\)s|%)")
+
+_GOOD = frozenset({ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK})
+
+_OUTDATED = (errors.InvalidSqlStatementName, errors.FeatureNotSupported)
+"""A prepared statement is not there any more; its result would have another type now."""
+
+_MOST_PREPARED = 200
+"""So many statements are prepared on one connection at most."""
+
+_Key = tuple[bytes, tuple[int, ...]]
+_Values = Sequence[Buffer | None]
+
+
+class OwnConnection(psycopg.Connection[TupleRow]):
+    """A connection of the store's own pool: in autocommit mode, in UTF-8.
+
+    psycopg's own preparing is off, so that it never has the server forget what is prepared
+    here; `EngineCursor.run` prepares after as many runs as were given as
+    ``prepare_threshold``.
+    """
+
+    _engine_cursor: OwnCursor | None = None
+    _poll: Any = None
+
+    @property
+    def engine_cursor(self) -> OwnCursor:
+        """The engine's cursor, kept with the connection."""
+        if self._engine_cursor is None:
+            self._engine_cursor = OwnCursor(self, self.prepare_threshold)
+            self.prepare_threshold = None
+        return self._engine_cursor
+
+    def is_silent(self) -> bool:
+        """Return whether the server is there, as far as is known, and has said nothing.
+
+        The quick half of `pools.is_dead`: what is not silent may still be alive.
+        """
+        if self._poll is None:
+            if not hasattr(select, "poll"):
+                return False
+            self._poll = select.poll()
+            self._poll.register(self.fileno(), select.POLLIN)
+        return not self.closed and not self._poll.poll(0)
+
+
+class OwnCursor(EngineCursor):
+    """Runs statements on an `OwnConnection`.
+
+    Args:
+        connection: The connection.
+        threshold: After how many runs a statement is prepared; ``None``: never.
+    """
+
+    def __init__(self, connection: OwnConnection, threshold: int | None) -> None:
+        super().__init__(connection)
+        self._own = connection
+        self._threshold = threshold
+        self._kept = Transformer.from_context(self)
+        self._runs: dict[_Key, int] = {}
+        self._names: dict[_Key, bytes] = {}
+        self._made = 0
+        self._answer: PGresult | None = None
+
+    @override
+    def execute(
+        self,
+        query: Query,
+        params: AnyParams | None = None,
+        *,
+        prepare: bool | None = None,
+        binary: bool | None = True,
+    ) -> Self:
+        """Run one statement, with named parameters; results are always binary."""
+        assert binary  # noqa: S101 - as well
+        assert isinstance(query, bytes)  # noqa: S101 - what `run` gives
+        assert isinstance(params, Mapping)  # noqa: S101 - as well
+        text, names, formats = _numbered(query)
+        with self._own.lock:
+            values = self._kept.dump_sequence([params[name] for name in names], formats)
+            key = (text, self._kept.types or ())
+            if prepare is False or self._threshold is None:
+                self._answer = self._run_plain(key, values)
+            else:
+                self._answer = self._run_counted(key, values, self._threshold)
+        return self
+
+    @property
+    @override
+    def rowcount(self) -> int:
+        """How many rows the last statement touched or returned."""
+        answer = self._answer
+        return (answer.command_tuples or 0) if answer is not None else -1
+
+    @override
+    def fetchone(self) -> TupleRow | None:
+        """Return the first row of the last statement."""
+        answer = self._loaded()
+        return self._kept.load_row(0, tuple) if answer.ntuples else None
+
+    @override
+    def fetchall(self) -> list[TupleRow]:
+        """Return all rows of the last statement."""
+        answer = self._loaded()
+        return self._kept.load_rows(0, answer.ntuples, tuple)
+
+    def _loaded(self) -> PGresult:
+        answer = self._answer
+        if answer is None or answer.status != ExecStatus.TUPLES_OK:
+            msg = "the last statement returned no rows"
+            raise psycopg.ProgrammingError(msg)
+        self._kept.set_pgresult(answer)
+        return answer
+
+    def _run_plain(self, key: _Key, values: _Values) -> PGresult:
+        self._own.pgconn.send_query_params(
+            key[0],
+            values,
+            param_types=key[1],
+            param_formats=self._kept.formats,
+            result_format=Format.BINARY,
+        )
+        return self._wait()
+
+    def _run_counted(self, key: _Key, values: _Values, threshold: int) -> PGresult:
+        name = self._names.get(key)
+        if name is None:
+            runs = self._runs.get(key, 0)
+            if runs < threshold:
+                self._runs[key] = runs + 1
+                return self._run_plain(key, values)
+            name = self._prepare(key)
+        try:
+            self._own.pgconn.send_query_prepared(
+                name, values, param_formats=self._kept.formats, result_format=Format.BINARY
+            )
+            return self._wait()
+        except _OUTDATED:
+            # Somebody had the server discard it, or a migration has changed the table. It
+            # has not run.
+            if not self._forget():
+                raise
+            return self._run_plain(key, values)
+
+    def _prepare(self, key: _Key) -> bytes:
+        if len(self._names) >= _MOST_PREPARED:
+            self._forget()
+        self._made += 1
+        name = b"_alkstore_%d" % self._made
+        self._own.pgconn.send_prepare(name, key[0], param_types=key[1])
+        self._wait()
+        self._names[key] = name
+        return name
+
+    def _forget(self) -> bool:
+        """Forget what is prepared; return whether a failed statement may be run again."""
+        self._names.clear()
+        self._runs.clear()
+        if self._own.pgconn.transaction_status == TransactionStatus.INERROR:
+            return False
+        self._own.pgconn.send_query(b"DEALLOCATE ALL")
+        self._wait()
+        return True
+
+    def _wait(self) -> PGresult:
+        """Return the answer to what was sent; Ctrl-C cancels it."""
+        answer: PGresult = self._own.wait(generators.execute(self._own.pgconn))[-1]
+        if answer.status not in _GOOD:
+            raise errors.error_from_result(answer, encoding="utf-8")
+        return answer
+
+
+@lru_cache(maxsize=1024)
+def _numbered(query: bytes) -> tuple[bytes, tuple[str, ...], tuple[PyFormat, ...]]:
+    """Return *query* with ``$1`` for ``%(name)s``, the names in order, and their formats."""
+    names: dict[str, bytes] = {}
+
+    def number(match: re.Match[bytes]) -> bytes:
+        name = match["name"]
+        if name is None:
+            return b"%"
+        return names.setdefault(name.decode("ascii"), b"$%d" % (len(names) + 1))
+
+    text = _PLACEHOLDER.sub(number, query)
+    return text, tuple(names), (PyFormat.AUTO,) * len(names)
