@@ -14,8 +14,13 @@ from bench import registry
 from bench.bench import Bench
 from bench.report import plots, record, table
 from bench.server import running
+from bench.timebox import timebox
 
 _RESULTS = Path(__file__).resolve().parent / "results"
+
+
+_SHORT_BOX, _FULL_BOX = 120.0, 1_500.0
+"""How long one scenario may take, in seconds; what it found by then counts."""
 
 
 def _parser(names: Sequence[str]) -> argparse.ArgumentParser:
@@ -37,7 +42,7 @@ def _parser(names: Sequence[str]) -> argparse.ArgumentParser:
         action="append",
         metavar="NAME",
         choices=names,
-        help=f"only this scenario; may be repeated ({', '.join(names)})",
+        help=f"only this scenario or group; may be repeated ({', '.join(names)})",
     )
     parser.add_argument(
         "--url",
@@ -57,6 +62,12 @@ def _parser(names: Sequence[str]) -> argparse.ArgumentParser:
         help="the interpreter that bench/requirements-peers.txt was installed for",
     )
     parser.add_argument(
+        "--boundaries",
+        type=int,
+        metavar="NUMBER",
+        help="over how many boundaries, one a second, lateness is measured (8, in full 600)",
+    )
+    parser.add_argument(
         "--results", type=Path, default=_RESULTS, metavar="FOLDER", help="where to write"
     )
     return parser
@@ -65,11 +76,16 @@ def _parser(names: Sequence[str]) -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit status."""
     known = registry.load()
-    asked = _parser(list(known)).parse_args(arguments)
+    groups = dict.fromkeys(one.group for one in known.values() if one.group is not None)
+    asked = _parser([*known, *groups]).parse_args(arguments)
     chosen = {
         name: scenario
         for name, scenario in known.items()
-        if (name in asked.only if asked.only else asked.full or not scenario.full_only)
+        if (
+            {name, scenario.group} & set(asked.only)
+            if asked.only
+            else asked.full or not scenario.full_only
+        )
     }
     for number in (signal.SIGINT, signal.SIGTERM):
         # Also when a shell in the background has it ignored: what was made is removed.
@@ -81,12 +97,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         (folder / "contestants.log").open("w", encoding="utf-8") as log,
         running(asked.url, asked.binaries) as server,
     ):
-        bench = Bench(server, asked.full, asked.peers_python, log)
+        bench = Bench(server, asked.full, asked.peers_python, log, asked.boundaries)
         machine = record.machine(server, full=asked.full)
         for name, scenario in chosen.items():
             bench.say(f"{time.monotonic() - began:5.0f} s  {scenario.title}")
             try:
-                scenario.run(bench)
+                with timebox(bench.pick(_SHORT_BOX, _FULL_BOX)):
+                    scenario.run(bench)
             except KeyboardInterrupt:
                 bench.fail(name, "all", "interrupted, with all that come after it")
                 break

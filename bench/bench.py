@@ -18,6 +18,9 @@ T = TypeVar("T")
 Sample = Callable[[Child], Mapping[Metric, float]]
 """Measures one case once."""
 
+PEER_LIMIT = 120.0
+"""How long a peer may take for one answer, in seconds: one that hangs drops out."""
+
 
 @dataclass
 class Bench:
@@ -28,6 +31,7 @@ class Bench:
         full: Whether this is the full run.
         peers_python: The interpreter that the peers are installed for.
         log: Where the children's error output goes.
+        boundaries: Over how many boundaries lateness is measured, ``None``: as usual.
         results: What was found so far.
     """
 
@@ -35,6 +39,7 @@ class Bench:
     full: bool
     peers_python: str
     log: IO[str]
+    boundaries: int | None = None
     results: Results = field(default_factory=Results)
 
     def pick(self, short: T, full: T) -> T:
@@ -62,8 +67,10 @@ class Bench:
 
     def start(self, case: Case, url: str) -> Child:
         """Start a process of *case* on a database that is set up."""
-        python = self.peers_python if case.kind == "peer" else None
-        return Child(case.module, url, case.options, python, self.log)
+        if case.kind == "peer":
+            python = self.peers_python
+            return Child(case.module, url, case.options, python, self.log, limit=PEER_LIMIT)
+        return Child(case.module, url, case.options, None, self.log)
 
     @contextmanager
     def lend(self, case: Case) -> Iterator[tuple[Child, str]]:

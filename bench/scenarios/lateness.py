@@ -26,7 +26,7 @@ def run(bench: Bench) -> None:
     if bench.server.setting("track_commit_timestamp") != "on":
         bench.fail("lateness", "alkstore", "the server does not track commit times")
         return
-    boundaries = bench.pick(8, 60)
+    boundaries = bench.boundaries or bench.pick(8, 600)
     with ExitStack() as stack:
         leader, url = stack.enter_context(bench.lend(ours()))
         leader.call("start", part="scheduler")

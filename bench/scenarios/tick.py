@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import alkstore_postgres
@@ -14,7 +14,7 @@ from alkstore_postgres.scheduler.tick import Ticker
 from alkstore_postgres.wakes.channel import wake_channel
 from bench.bench import Bench
 from bench.cases import ours
-from bench.figures import Metric
+from bench.figures import Kind, Metric
 from bench.registry import scenario
 
 _COPY = """
@@ -28,21 +28,61 @@ FROM generate_series(1, %s::int) AS n
 """
 
 
+_DUE = "paused IS NOT TRUE AND quarantine IS NULL AND next_fire_at <= statement_timestamp()"
+_STORE = f"""
+INSERT INTO alkstore.jobs (
+    queue, payload, priority, run_at, max_attempts, visibility_timeout, base_backoff,
+    schedule, scheduled_for, enqueued_at
+)
+SELECT queue, payload, priority, statement_timestamp(), 3, 300, 60, name, next_fire_at,
+       statement_timestamp()
+FROM alkstore.schedules WHERE {_DUE}
+"""
+_MOVE = f"""
+UPDATE alkstore.schedules
+SET last_fire_at = next_fire_at, next_fire_at = next_fire_at + interval '1 hour',
+    updated_at = statement_timestamp()
+WHERE {_DUE}
+"""
+
+
 @scenario("tick", "The tick")
 def run(bench: Bench) -> None:
     """Fires a second of one tick over so many due schedules (10 queues, one boundary each),
-    lease proved in each slice, from its call to its last commit; and milliseconds of a tick
+    lease proved in each slice, from its call to its last commit. Raw: one ``INSERT ... SELECT`` and
+    one ``UPDATE`` by hand on the same tables, in one transaction that locks all rows at once and
+    knows that each has one boundary: an upper bound, not a scheduler. And milliseconds of a tick
     that finds nothing due, with 10 and with 10,000 schedules registered.
     """  # noqa: D205 - shown in the report as it is
-    for _ in range(bench.pick(1, 3)):
+    for turn in range(bench.pick(1, 3)):
         for count in (10_000, 100_000):
-            metric = Metric(f"tick, {count:,} due", "fires/s")
-            took = _due(bench, count)
-            bench.results.add("tick", metric, "alkstore", "ours", count / took)
+            metric = Metric(f"tick, {count:,} due", "fires/s", baseline="raw")
+            measures: tuple[tuple[str, Kind, Callable[[Bench, int], float]], ...] = (
+                ("alkstore", "ours", _due),
+                ("raw", "raw", _by_hand),
+            )
+            for name, kind, measure in measures if turn % 2 == 0 else reversed(measures):
+                bench.results.add("tick", metric, name, kind, count / measure(bench, count))
         for count in (10, 10_000):
             metric = Metric(f"tick, none of {count:,} due", "ms", "lower")
             took = _none_due(bench, count)
             bench.results.add("tick", metric, "alkstore", "ours", took * 1e3)
+
+
+def _by_hand(bench: Bench, count: int) -> float:
+    with (
+        _store(bench, count, -0.5) as (_, url),
+        bench.server.connect(url) as connection,
+    ):
+        began = time.monotonic()
+        with connection.transaction():
+            stored = connection.execute(_STORE).rowcount
+            moved = connection.execute(_MOVE).rowcount
+        took = time.monotonic() - began
+    if not stored == moved == count:
+        msg = f"{stored} jobs and {moved} moves of {count} schedules"
+        raise RuntimeError(msg)
+    return took
 
 
 def _due(bench: Bench, count: int) -> float:

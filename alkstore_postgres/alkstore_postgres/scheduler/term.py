@@ -15,11 +15,10 @@ from alkstore.errors import (
 from alkstore.names import SCHEDULER_LOCK
 from alkstore.stop_token import Parker, StopToken
 from alkstore_postgres.database.database import Database
-from alkstore_postgres.database.session import Session
-from alkstore_postgres.database.statements import Statements
 from alkstore_postgres.lock.leases import Lease, Leases
 from alkstore_postgres.scheduler.attendant import Attendant
 from alkstore_postgres.scheduler.failures import Failures
+from alkstore_postgres.scheduler.held_lease import HeldLease
 from alkstore_postgres.scheduler.instants import MICROS_PER_SECOND
 from alkstore_postgres.scheduler.outlook import Outlook
 from alkstore_postgres.scheduler.pacing import Pacing
@@ -72,12 +71,10 @@ class Term:
         self._renew_every = ttl / 5
         self._stop = stop
         self._on_good_turn = on_good_turn
-        self._outlook_sql = Statements(__package__, "outlook.sql", database.schema)["outlook"]
         self._pacing = Pacing()
         self._failures = Failures(ttl)
         self._stuck = 0
         self._fired = False
-        self._renewed_at = 0.0
         self._naps = Parker()
         self._bell = Parker()
 
@@ -96,14 +93,14 @@ class Term:
         for parker in (self._naps, self._bell):
             self._stop.attach(parker)
         try:
-            lease = self._acquire()
-            if lease is not None:
-                self._lead(lease)
+            held = self._acquire()
+            if held is not None:
+                self._lead(held)
         finally:
             for parker in (self._naps, self._bell):
                 self._stop.detach(parker)
 
-    def _acquire(self) -> Lease | None:
+    def _acquire(self) -> HeldLease | None:
         """Return the lease, or ``None`` when the stop came first."""
         while not self._stop.cancelled:
             try:
@@ -115,18 +112,24 @@ class Term:
             if isinstance(answer, Lease):
                 self._failures.over()
                 logger.info("leading: lease %d is held by %s", answer.token, self._owner)
-                return answer
+                return HeldLease(
+                    answer,
+                    database=self._database,
+                    leases=self._leases,
+                    attendant=self._attendant,
+                    ttl=self._ttl,
+                )
             raise LeadershipLost("another scheduler leads", retry_after=answer)
         return None
 
-    def _lead(self, lease: Lease) -> None:
+    def _lead(self, held: HeldLease) -> None:
         try:
             while not self._stop.cancelled:
                 try:
-                    outlook = self._turn(lease)
+                    outlook = self._turn(held)
                     if outlook is not None:
                         self._good_turn()
-                        self._sleep(lease, outlook)
+                        self._sleep(held, outlook)
                 except (LeadershipLost, StoreClosed, SchemaError):
                     raise
                 except Exception as error:  # whatever it meets, the loop outlives it
@@ -136,25 +139,25 @@ class Term:
                             "stepped down: ticks keep failing", retry_after=self._ttl
                         ) from error
         finally:
-            self._release(lease)
+            held.release()
 
-    def _turn(self, lease: Lease) -> Outlook | None:
+    def _turn(self, held: HeldLease) -> Outlook | None:
         """Renew the lease and fire what is due; return what comes next."""
         self._fired = False
         debt = self._pacing.take()
         if debt:
             self._nap(debt)
-        outlook = self._renew(lease)
+        outlook = self._renew(held)
         if outlook is None:
             raise LeadershipLost(
-                "the scheduler's lease is not held any more", retry_after=self._seconds_left()
+                "the scheduler's lease is not held any more", retry_after=held.seconds_left()
             )
         if not outlook.pending:
             left = outlook.seconds_left()
             if left is None or left > 2 * _AHEAD:
                 return outlook
         try:
-            outlook, progress = self._tick(lease, outlook)
+            outlook, progress = self._tick(held, outlook)
         except LeaseNotProven:
             return None  # the renewal at the top of the next turn tells whose it is
         except Exception:
@@ -167,7 +170,7 @@ class Term:
         self._stuck = 0 if progress or not outlook.pending else self._stuck + 1
         return outlook
 
-    def _tick(self, lease: Lease, outlook: Outlook) -> tuple[Outlook, bool]:
+    def _tick(self, held: HeldLease, outlook: Outlook) -> tuple[Outlook, bool]:
         """Fire slice by slice; return what comes next and whether anything was done."""
         progress = False
 
@@ -179,7 +182,7 @@ class Term:
         while True:
             with self._attendant.call():
                 done = self._ticker.slice(
-                    lease,
+                    held.lease,
                     since=since,
                     damaged=outlook.damaged,
                     watch=self._attendant.watch,
@@ -190,16 +193,16 @@ class Term:
             outlook = done.outlook or outlook
             if not done.left or self._stop.cancelled:
                 return outlook, progress
-            if time.monotonic() - self._renewed_at >= self._renew_every:
-                renewed = self._renew(lease)
+            if time.monotonic() - held.renewed_at >= self._renew_every:
+                renewed = self._renew(held)
                 if renewed is None:
                     return outlook, progress  # told at the top of the next turn
                 outlook = renewed
                 self._good_turn()
 
-    def _sleep(self, lease: Lease, outlook: Outlook) -> None:
+    def _sleep(self, held: HeldLease, outlook: Outlook) -> None:
         """Sleep until the next boundary, a wake or the stop, renewing the lease meanwhile."""
-        since_renewal = max(time.monotonic() - self._renewed_at, 0.0)
+        since_renewal = max(time.monotonic() - held.renewed_at, 0.0)
         to_renewal = max(self._renew_every - since_renewal, 0.0)
         while not self._stop.cancelled:
             left = self._until_turn(outlook)
@@ -209,7 +212,7 @@ class Term:
             self._pacing.slept(max(span, 0.0))
             if left is not None and left <= to_renewal:
                 return
-            renewed = self._renew(lease)
+            renewed = self._renew(held)
             if renewed is None or renewed.pending:
                 return  # acted on at the top of the next turn
             outlook = renewed
@@ -229,28 +232,12 @@ class Term:
             left = wait if left is None else min(left, wait)
         return left
 
-    def _renew(self, lease: Lease) -> Outlook | None:
-        """Renew the lease and see what comes next; ``None``: it is not this one's any more."""
-        asked_at = time.monotonic()
+    def _renew(self, held: HeldLease) -> Outlook | None:
         try:
-            with self._attendant.call(), self._database.connection() as connection:
-                self._attendant.watch(connection)
-                renewed, *columns = self._leases.renew_and_read(
-                    Session(connection), lease, self._ttl, self._outlook_sql
-                )
+            return held.renew()
         except BaseException:
             self._failures.renewal_failed()
             raise
-        if not renewed:
-            return None
-        self._renewed_at = asked_at
-        return Outlook.read(columns, asked_at)
-
-    def _seconds_left(self) -> float | None:
-        try:
-            return self._leases.seconds_left(SCHEDULER_LOCK)
-        except DatabaseError:
-            return None
 
     def _good_turn(self) -> None:
         if self._on_good_turn is not None:
@@ -261,13 +248,3 @@ class Term:
         """Sleep; only the stop ends it early."""
         if seconds > 0 and not self._naps.park(seconds):
             self._pacing.slept(seconds)
-
-    def _release(self, lease: Lease) -> None:
-        """Give the lease back, as well as it goes; of another's lease nothing changes."""
-        try:
-            with self._attendant.call():
-                released = self._leases.release(lease)
-        except (DatabaseError, SchemaError, StoreClosed) as error:
-            logger.warning("the scheduler's lease was not given back, it will lapse: %s", error)
-        else:
-            logger.info("lease %d %s", lease.token, "given back" if released else "was lost")

@@ -18,7 +18,7 @@ from alkstore.names import SCHEDULER_LOCK
 from alkstore_postgres.database.cursor import EngineCursor
 from alkstore_postgres.database.database import Database
 from alkstore_postgres.lock.leases import Lease, Leases
-from alkstore_postgres.scheduler import attendant, failures, outlook, term, tick
+from alkstore_postgres.scheduler import attendant, failures, held_lease, outlook, term, tick
 from alkstore_postgres.scheduler.tick import Ticker
 from alkstore_postgres.store import PostgresStore
 from tests.support.leading import Leading, owner_of
@@ -356,7 +356,7 @@ def test_no_clock_makes_the_loop_spin_or_fire_wrongly(
 ) -> None:
     """Field case B41: the process's clocks are wrong, the store clock decides."""
     clocks = {"standing": standing, "racing": racing(iter(range(10**9))), "jumping": jumping()}
-    for module in (failures, outlook, term, tick):
+    for module in (failures, held_lease, outlook, term, tick):
         monkeypatch.setattr(module, "time", Clock(clocks[kind]))
     store.schedule("s", "@every 1s", "s", 1)
     store.schedule("far", "@every 1h", "s", 1)
@@ -481,6 +481,38 @@ def test_every_error_at_every_statement_of_a_turn_is_survived(
                 wait_until(lambda: table.jobs() == expected[0] and not planned)
         assert leading.running
     assert set(table.ledger().values()) == {1}
+
+
+@pytest.mark.parametrize("damage", ["spec = 'banana'", "next_fire_at = NULL", "paused = NULL"])
+def test_a_damaged_row_costs_a_leader_one_line_and_no_further_turns(
+    *,
+    store: PostgresStore,
+    table: ScheduleTable,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    damage: str,
+) -> None:
+    """Field case B38: in the running loop, without a wake, the others on time."""
+    table.unprotect()
+    store.schedule("bad", "@every 1h", "q", 1)
+    store.schedule("good", "@every 1s", "good", 1)
+    slices = [0]
+    one = Ticker.slice
+
+    def counting(self: Ticker, *args: Any, **options: Any) -> Any:
+        slices[0] += 1
+        return one(self, *args, **options)
+
+    with Leading(store, ttl=2.0):
+        table.run("UPDATE {schedules} SET next_fire_at = now() WHERE name = 'bad'")
+        table.run(f"UPDATE {{schedules}} SET {damage} WHERE name = 'bad'")
+        wait_until(lambda: table.value("bad", "quarantine"))
+        monkeypatch.setattr(Ticker, "slice", counting)
+        seen = len(table.fired("good"))
+        wait_until(lambda: len(table.fired("good")) >= seen + 3)
+    assert slices[0] <= 5
+    assert caplog.text.count("is quarantined") == 1
+    assert max(late(store, "good")) < timedelta(seconds=0.5)
 
 
 def test_a_callback_that_raises_does_not_end_the_loop(

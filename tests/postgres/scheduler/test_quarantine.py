@@ -48,6 +48,10 @@ DAMAGE = [
     ("next_fire_at", "'-infinity'", "next_fire_at is infinite"),
     ("next_fire_at", "'4000-01-01 BC'", "next_fire_at is infinite"),
     ("next_fire_at", "'20000-01-01'", "next_fire_at is infinite"),
+    ("starts_at", "'20000-01-01'", "starts_at"),
+    ("starts_at", "'4000-01-01 BC'", "starts_at"),
+    ("queue", "repeat('é', 101)", "invalid queue name"),
+    ("queue", "'__alkstore_scheduler'", "reserved queue name"),
     ("paused", "NULL", "paused is NULL"),
 ]
 IDS = [f"{column}-{expression[:20]}" for column, expression, _ in DAMAGE]
@@ -165,12 +169,28 @@ def test_a_priority_that_no_job_can_have_is_set_aside(
     assert "priority" in str(shown.quarantine)
 
 
+@pytest.mark.parametrize("name", ["'__alkstore_x'", "repeat('x', 201)", "''", "E'a\\nb'"])
 def test_a_name_that_breaks_the_rule_is_set_aside(
+    pair: PostgresStore, table: ScheduleTable, ticker: Ticker, name: str
+) -> None:
+    """No call takes such a name, so nothing mends it: it is shown, and harms nobody."""
+    table.set("bad", "name", name)
+    assert ticker.tick(None).fired == 1
+    assert [name for name, _ in table.ledger()] == ["good"]
+    reasons = {schedule.name: schedule.quarantine for schedule in pair.schedules()}
+    assert "schedule name" in str(next(why for name, why in reasons.items() if name != "good"))
+    assert ticker.tick(None).progress is False
+
+
+def test_a_boundary_in_the_last_second_of_the_calendar_waits_for_its_time(
     pair: PostgresStore, table: ScheduleTable, ticker: Ticker
 ) -> None:
-    table.set("bad", "name", "'__alkstore_x'")
+    """Far, but sound."""
+    table.set("bad", "next_fire_at", "'9999-12-31 23:59:59+00'")
     assert ticker.tick(None).fired == 1
-    assert [schedule.quarantine is None for schedule in pair.schedules()] == [False, True]
+    shown = pair.get_schedule("bad")
+    assert shown is not None
+    assert (shown.quarantine, table.value("bad", "quarantine")) == (None, None)
 
 
 def test_a_payload_that_does_not_decode_is_the_handlers_affair(

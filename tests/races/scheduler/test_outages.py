@@ -92,19 +92,29 @@ def test_a_loop_stops_in_time_while_the_server_is_away(
         assert leading.error is None
 
 
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize(
+    ("times", "every"), [(12, 0.4), pytest.param(30, 2.0, marks=pytest.mark.slow)]
+)
 def test_sessions_that_are_terminated_again_and_again_cost_no_boundary(
-    store: PostgresStore, conninfo: str, schema: str, table: ScheduleTable
+    *,
+    store: PostgresStore,
+    conninfo: str,
+    schema: str,
+    table: ScheduleTable,
+    times: int,
+    every: float,
 ) -> None:
     """Field case B39: every session of the application, leader and listener alike."""
     store.schedule("s", "@every 1s", "s", 1)
     with Leading(store, ttl=2.0) as leading:
-        for _ in range(12):
+        for _ in range(times):
             table.run(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <>"
                 " pg_backend_pid() AND application_name = 'alkstore' AND position(%s in query) > 0",
                 schema,
             )
-            leading.stop.wait(0.4)
+            leading.stop.wait(every)
         fires_on(conninfo, schema)
         assert leading.running
     each_once(conninfo, schema)

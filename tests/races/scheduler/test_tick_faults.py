@@ -25,6 +25,7 @@ from alkstore_postgres.database.cursor import EngineCursor
 from alkstore_postgres.database.database import Database
 from alkstore_postgres.database.session import Session
 from alkstore_postgres.lock.leases import Lease
+from alkstore_postgres.scheduler.fires import Fires, JobsMissing
 from alkstore_postgres.scheduler.tick import Ticker
 from alkstore_postgres.store import PostgresStore
 from tests.support.schedules import ScheduleTable, grid
@@ -100,6 +101,39 @@ def test_an_error_at_any_statement(
         with pytest.raises(DatabaseError):
             ticker.tick(lease)
         assert table.jobs() == 0
+    recover(due, table)
+
+
+BEFORE_FIRE = 5
+"""So many statements come before the one that fires."""
+
+
+@pytest.mark.parametrize(("number", "after"), POINTS)
+def test_an_error_at_any_statement_of_a_slice_that_is_repeated_carefully(
+    due: PostgresStore, table: ScheduleTable, number: int, after: bool
+) -> None:
+    """The first attempt finds jobs missing; the second one works under savepoints."""
+
+    def fail(_cursor: EngineCursor) -> None:
+        message = "injected"
+        raise psycopg.OperationalError(message)
+
+    store, stored = Fires.store, list[int]()
+
+    def storing(fires: Fires, session: Session, *args: Any) -> None:
+        stored.append(1)
+        if len(stored) == 1:
+            message = "0 jobs were stored for 6 boundaries"
+            raise JobsMissing(message)
+        store(fires, session, *args)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Fires, "store", storing)
+        seen = at_statement(patch, BEFORE_FIRE + number, fail, after=after)
+        with pytest.raises(DatabaseError):
+            ticker_of(due).tick(lease_of(due))
+        assert table.jobs() == 0
+        assert len(seen) == BEFORE_FIRE + number
     recover(due, table)
 
 
