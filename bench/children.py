@@ -32,6 +32,10 @@ class Child:
         options: Its variant.
         python: The interpreter; ``None``: this one.
         log: Where its error output goes.
+        limit: How long it may take for an answer, in seconds, when the call names no limit.
+
+    Raises:
+        ContestantFailed: It cannot be started.
     """
 
     def __init__(
@@ -41,20 +45,28 @@ class Child:
         options: dict[str, Any] | None = None,
         python: str | None = None,
         log: IO[str] | None = None,
+        *,
+        limit: float = 600.0,
     ) -> None:
         self.module = module
-        self._pipe = subprocess.Popen(
-            [python or sys.executable, "-m", "bench.host", module, url, json.dumps(options or {})],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log or subprocess.DEVNULL,
-            cwd=ROOT,
-            env={**os.environ, "PYTHONWARNINGS": "ignore"},
-            text=True,
-            bufsize=1,
-            # A group of its own: what a peer starts must not outlive it.
-            start_new_session=True,
-        )
+        self._limit = limit
+        command = [python or sys.executable, "-m", "bench.host"]
+        try:
+            self._pipe = subprocess.Popen(
+                [*command, module, url, json.dumps(options or {})],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log or subprocess.DEVNULL,
+                cwd=ROOT,
+                env={**os.environ, "PYTHONWARNINGS": "ignore"},
+                text=True,
+                bufsize=1,
+                # A group of its own: what a peer starts must not outlive it.
+                start_new_session=True,
+            )
+        except OSError as error:
+            msg = f"{module} cannot be started: {error}"
+            raise ContestantFailed(msg) from error
 
     @property
     def pid(self) -> int:
@@ -71,12 +83,13 @@ class Child:
             msg = f"{self.module} is gone"
             raise ContestantFailed(msg) from error
 
-    def answer(self, limit: float = 600.0) -> Any:
+    def answer(self, limit: float | None = None) -> Any:
         """Return the answer to the last task.
 
         Raises:
             ContestantFailed: It failed, is gone, or took longer than *limit* seconds.
         """
+        limit = self._limit if limit is None else limit
         assert self._pipe.stdout is not None  # noqa: S101 - opened so
         if not select.select([self._pipe.stdout], [], [], limit)[0]:
             self.kill()
@@ -86,13 +99,17 @@ class Child:
         if not line:
             msg = f"{self.module} ended"
             raise ContestantFailed(msg)
-        answer = json.loads(line)
+        try:
+            answer = json.loads(line)
+        except ValueError as error:
+            msg = f"{self.module} answered nonsense"
+            raise ContestantFailed(msg) from error
         if "error" in answer:
             msg = f"{self.module}: {answer['error']}"
             raise ContestantFailed(msg)
         return answer["result"]
 
-    def call(self, task: str, limit: float = 600.0, **arguments: Any) -> Any:
+    def call(self, task: str, limit: float | None = None, **arguments: Any) -> Any:
         """Send a task and return its answer, waiting *limit* seconds at most."""
         self.ask(task, **arguments)
         return self.answer(limit)
@@ -106,7 +123,8 @@ class Child:
     def close(self) -> None:
         """Let it end by itself, and see to it that it does."""
         if self._pipe.stdin is not None:
-            self._pipe.stdin.close()
+            with contextlib.suppress(OSError):
+                self._pipe.stdin.close()
         if self._pipe.returncode is None:
             self._await_end(20.0)
             self.kill()

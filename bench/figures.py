@@ -59,6 +59,39 @@ class Figure:
 
 
 @dataclass
+class Curve:
+    """How a figure grows with the size of something; sizes span powers of ten.
+
+    Attributes:
+        scenario: The scenario that found it.
+        title: What was measured.
+        size: What grows, such as ``rows beside``.
+        unit: The figure's unit.
+        series: For each case, for each size, one value a round.
+    """
+
+    scenario: str
+    title: str
+    size: str
+    unit: str
+    series: dict[str, dict[int, list[float]]] = field(default_factory=dict)
+
+    def add(self, case: str, size: int, *values: float) -> None:
+        """Note samples of *case* at *size*."""
+        self.series.setdefault(case, {}).setdefault(size, []).extend(values)
+
+    @property
+    def sizes(self) -> list[int]:
+        """All sizes that somebody was measured at."""
+        return sorted({size for points in self.series.values() for size in points})
+
+    def medians(self, case: str) -> dict[int, float]:
+        """Return the median of *case* at each of its sizes."""
+        points = self.series[case]
+        return {size: statistics.median(points[size]) for size in sorted(points)}
+
+
+@dataclass
 class Results:
     """All that a run has found.
 
@@ -66,11 +99,13 @@ class Results:
         figures: In the order of the scenarios.
         failures: What did not run, and why.
         lines: Series for line plots: a title, and for each case its points.
+        curves: Figures that grow with something.
     """
 
     figures: list[Figure] = field(default_factory=list)
     failures: list[tuple[str, str, str]] = field(default_factory=list)
     lines: dict[str, dict[str, list[tuple[float, float]]]] = field(default_factory=dict)
+    curves: list[Curve] = field(default_factory=list)
 
     def add(self, scenario: str, metric: Metric, case: str, kind: Kind, value: float) -> None:
         """Note one sample."""
@@ -79,6 +114,15 @@ class Results:
                 figure.samples.append(value)
                 return
         self.figures.append(Figure(scenario, metric, case, kind, [value]))
+
+    def curve(self, scenario: str, title: str, size: str, unit: str) -> Curve:
+        """Return the curve of this title, a new one when there is none yet."""
+        for curve in self.curves:
+            if (curve.scenario, curve.title) == (scenario, title):
+                return curve
+        made = Curve(scenario, title, size, unit)
+        self.curves.append(made)
+        return made
 
     def of(self, metric: str) -> dict[str, Figure]:
         """Return the figures of a metric, by case."""

@@ -22,7 +22,8 @@ class Scenario:
         title: The heading of its table.
         explains: What its figures mean, for the report.
         run: Measures it.
-        full_only: Whether the short run leaves it out.
+        full_only: Whether the short run leaves it out, unless it is asked for.
+        group: The name under which ``--only`` takes several, if they have one.
     """
 
     name: str
@@ -30,17 +31,20 @@ class Scenario:
     explains: str
     run: Run
     full_only: bool = False
+    group: str | None = None
 
 
 _all: dict[str, Scenario] = {}
 
 
-def scenario(name: str, title: str, *, full_only: bool = False) -> Callable[[Run], Run]:
+def scenario(
+    name: str, title: str, *, full_only: bool = False, group: str | None = None
+) -> Callable[[Run], Run]:
     """Register the decorated function; its docstring says what the figures mean."""
 
     def register(run: Run) -> Run:
         explains = " ".join((run.__doc__ or "").split())
-        _all[name] = Scenario(name, title, explains, run, full_only)
+        _all[name] = Scenario(name, title, explains, run, full_only, group)
         return run
 
     return register
@@ -59,6 +63,12 @@ _ORDER = (
     "snapshot",
     "backlog",
     "memory",
+    "scale-backlog",
+    "scale-workers",
+    "scale-schedules",
+    "scale-queues",
+    "scale-dead",
+    "scale-history",
 )
 
 

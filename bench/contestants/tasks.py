@@ -66,7 +66,9 @@ def bulk(contestant: Contestant, count: int) -> dict[str, float]:
     return {"jobs": count, "seconds": time.monotonic() - began}
 
 
-def drain(contestant: Contestant, count: int, step: int = 0, fill: int = 0) -> dict[str, Any]:
+def drain(
+    contestant: Contestant, count: int, step: int = 0, fill: int = 0, patience: float | None = None
+) -> dict[str, Any]:
     """Work until *count* no-op jobs are done.
 
     Args:
@@ -74,10 +76,12 @@ def drain(contestant: Contestant, count: int, step: int = 0, fill: int = 0) -> d
         count: How many jobs.
         step: Also tell how long each so many jobs took.
         fill: Store so many jobs first.
+        patience: After so many seconds those that are done count; ``None``: they fail.
 
     Returns:
-        ``from_call``: seconds from the start of the worker, ``from_first``: from the first
-        handler, both to the last job's end; ``steps``: seconds of each step.
+        ``jobs``: how many were done; ``from_call``: seconds from the start of the worker,
+        ``from_first``: from the first handler, both to the last job's end; ``steps``:
+        seconds of each step.
     """
     if fill:
         contestant.enqueue_many(range(fill))
@@ -109,22 +113,57 @@ def drain(contestant: Contestant, count: int, step: int = 0, fill: int = 0) -> d
 
     worker = threading.Thread(target=run)
     worker.start()
-    in_time = done.wait(_DRAIN_LIMIT)
+    in_time = done.wait(patience or _DRAIN_LIMIT)
     if in_time and not failed:
         contestant.settled()
     ended = time.monotonic()
+    handled = seen
     stop.set()
     worker.join(_READY_LIMIT)
-    if failed or not in_time or worker.is_alive():
-        msg = f"the worker did {seen} of {count} jobs: {failed or 'too slow'}"
+    enough = in_time or (patience is not None and handled > 0)
+    if failed or not enough or worker.is_alive():
+        msg = f"the worker did {handled} of {count} jobs: {failed or 'too slow'}"
         raise RuntimeError(msg)
     marks.append(ended)
     return {
-        "jobs": count,
+        "jobs": handled,
         "from_call": ended - began,
         "from_first": ended - marks[0],
         "steps": [after - before for before, after in pairwise(marks)],
     }
+
+
+def together(contestant: Contestant, workers: int, at: float, seconds: float) -> dict[str, int]:
+    """Let *workers* threads work on a full queue for a while.
+
+    Args:
+        contestant: Who works.
+        workers: How many threads, each of which works as a whole process would.
+        at: When the time begins, on the monotonic clock; they are warm by then.
+        seconds: How long.
+
+    Returns:
+        ``jobs``: how many they did in that time; ``all``: with those before and after.
+    """
+    stop = threading.Event()
+    counts, all_counts = [0] * workers, [0] * workers
+
+    def work(place: int) -> None:
+        def handle(_number: int) -> None:
+            all_counts[place] += 1
+            if at <= time.monotonic() < at + seconds:
+                counts[place] += 1
+
+        contestant.work(handle, stop)
+
+    threads = [threading.Thread(target=work, args=(place,)) for place in range(workers)]
+    for thread in threads:
+        thread.start()
+    time.sleep(max(at + seconds - time.monotonic(), 0.0))
+    stop.set()
+    for thread in threads:
+        thread.join(_READY_LIMIT)
+    return {"jobs": sum(counts), "all": sum(all_counts)}
 
 
 class Idle:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.figures import Figure, Results
+from bench.figures import Curve, Figure, Results
 
 _COLOURS = {"ours": "#2a6f97", "raw": "#8d99ae", "peer": "#e09f3e"}
 
@@ -31,6 +32,7 @@ def draw(results: Results, folder: Path) -> list[Path]:
             made.append(_bars(figures, folder))
     for title, lines in results.lines.items():
         made.append(_lines(title, lines, folder))
+    made.extend(_curve(curve, folder) for curve in results.curves)
     return made
 
 
@@ -62,6 +64,35 @@ def _lines(title: str, lines: dict[str, list[tuple[float, float]]], folder: Path
     axes.set_title(title)
     axes.legend()
     return _save(plt, shown, folder / f"{_file_name(title)}.png")
+
+
+def _curve(curve: Curve, folder: Path) -> Path:
+    from matplotlib import pyplot as plt  # noqa: PLC0415
+    from matplotlib.ticker import FuncFormatter  # noqa: PLC0415
+
+    shown, axes = plt.subplots(figsize=(6, 3.4))
+    sizes = curve.sizes
+    # Zero has no place on a logarithmic axis: a decade before the first size.
+    least = min((size for size in sizes if size), default=1)
+    for (case, samples), marker in zip(
+        curve.series.items(), itertools.cycle("os^Dv"), strict=False
+    ):
+        places = [size or least / 10 for size in sorted(samples)]
+        axes.plot(places, list(curve.medians(case).values()), marker=marker, label=case)
+        low = [min(samples[size]) for size in sorted(samples)]
+        high = [max(samples[size]) for size in sorted(samples)]
+        axes.fill_between(places, low, high, alpha=0.15)
+    axes.set_xscale("log")
+    axes.set_xticks([size or least / 10 for size in sizes], [f"{size:,}" for size in sizes])
+    axes.minorticks_off()
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel(curve.size)
+    axes.set_ylabel(curve.unit)
+    axes.set_title(curve.title)
+    axes.grid(visible=True, alpha=0.3)
+    axes.legend()
+    return _save(plt, shown, folder / f"{_file_name(curve.title)}.png")
 
 
 def _save(plt: Any, shown: Any, path: Path) -> Path:

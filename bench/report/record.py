@@ -64,6 +64,17 @@ def write(results: Results, machine_text: str, path: Path) -> None:
             for figure in results.figures
         ],
         "lines": results.lines,
+        "curves": [
+            {
+                "scenario": curve.scenario,
+                "title": curve.title,
+                "size": curve.size,
+                "unit": curve.unit,
+                "medians": {case: curve.medians(case) for case in curve.series},
+                "samples": curve.series,
+            }
+            for curve in results.curves
+        ],
         "failures": results.failures,
     }
     path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from bench.figures import Figure, Results
+from bench.figures import Curve, Figure, Results
 from bench.registry import Scenario
 
 
@@ -19,8 +19,13 @@ def markdown(results: Results, scenarios: Mapping[str, Scenario], machine: str) 
     lines = ["# Benchmark", "", machine, ""]
     for name, scenario in scenarios.items():
         figures = [figure for figure in results.figures if figure.scenario == name]
+        curves = [curve for curve in results.curves if curve.scenario == name]
+        if figures or curves:
+            lines += [f"## {scenario.title}", "", scenario.explains, ""]
         if figures:
-            lines += [f"## {scenario.title}", "", scenario.explains, "", *_table(figures), ""]
+            lines += [*_table(figures), ""]
+        for curve in curves:
+            lines += [*curve_table(curve), ""]
     if results.failures:
         lines += ["## Did not run", ""]
         lines += [f"- {scenario}, {case}: {why}" for scenario, case, why in results.failures]
@@ -50,6 +55,18 @@ def _table(figures: Sequence[Figure]) -> Iterator[str]:
             ]
             cells += [ratio(figure, base)] * raw + [ratio(figure, best)] * peers
             yield f"| {' | '.join(cells)} |"
+
+
+def curve_table(curve: Curve) -> Iterator[str]:
+    """Yield the lines of a table of medians: a row for each case, a column for each size."""
+    sizes = curve.sizes
+    heads = [f"{curve.title} ({curve.unit}), by {curve.size}", *(f"{size:,}" for size in sizes)]
+    yield f"| {' | '.join(heads)} |"
+    yield f"|{' --- |' * len(heads)}"
+    for case in curve.series:
+        medians = curve.medians(case)
+        cells = [number(medians[size]) if size in medians else "" for size in sizes]
+        yield f"| {case} | {' | '.join(cells)} |"
 
 
 def _best(peers: Sequence[Figure]) -> Figure | None:
