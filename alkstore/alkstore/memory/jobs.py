@@ -79,9 +79,7 @@ class Jobs:
                 job.worker_id = worker_id
                 job.attempts += 1
                 job.claim_expires_at = later(now, job.visibility_timeout)
-            return [
-                MemoryJobHandle(job, self._settling, self._access.codec) for job in free[:limit]
-            ]
+            return [MemoryJobHandle(job, self._settling, self._access.codec) for job in first]
 
     def claim_wait(
         self, queue: str, worker_id: str, limit: int, timeout: float | None, stop: StopToken | None
