@@ -105,7 +105,7 @@ class TransactionsContract(Contract):
                 call()
         assert store.queue("mail").size() == 0
 
-    @pytest.mark.parametrize("tx", [None, 5, "transaction", object()], ids=repr)
+    @pytest.mark.parametrize("tx", [None, 5, "transaction", Ellipsis], ids=repr)
     def test_what_is_no_transaction_is_refused(self, store: Store, tx: Any) -> None:
         for call in (
             lambda: store.enqueue_tx(tx, "mail", 1),
