@@ -40,6 +40,7 @@ CALLS: dict[str, Callable[[PostgresStore, Any], object]] = {
     "pause": lambda store, _: store.pause("s"),
     "resume": lambda store, _: store.resume("s"),
     "run_now": lambda store, _: store.run_now("s"),
+    "tick": lambda store, _: store.tick(),
     "run_schedules": lambda store, _: store.run_schedules(StopToken()),
     "start_scheduler": lambda store, _: store.start_scheduler(),
     "start_worker": lambda store, _: store.start_worker("q", lambda _: None),

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from alkstore._typing import override
 from alkstore.errors import DatabaseError, InvalidConnection, NoTransaction
-from alkstore_postgres.database.cursor import Params
-from alkstore_postgres.database.seam.joined import Joined
+from alkstore_postgres.database.seam.joined import Joined, Noticing
 from alkstore_postgres.database.seam.psycopg_connections import AUTOCOMMIT_REFUSED
 
 
@@ -56,25 +56,16 @@ def _is_connection(tx: Any) -> bool:
     )
 
 
-class _DjangoJoined:
+class _DjangoJoined(Noticing):
     """Has Django look at the connection after a failure, as it does after its own."""
 
-    __slots__ = ("_inner", "_wrapper")
+    __slots__ = ("_wrapper",)
 
     def __init__(self, wrapper: Any, inner: Joined) -> None:
         self._wrapper = wrapper
-        self._inner = inner
+        super().__init__(inner)
 
-    def execute(self, query: bytes, params: Params = None) -> int:
-        """Run a statement; return how many rows it touched."""
-        with self._noticed():
-            return self._inner.execute(query, params)
-
-    def fetch_value(self, query: bytes, params: Params = None) -> Any:
-        """Run a statement that returns a row; return the row's first value."""
-        with self._noticed():
-            return self._inner.fetch_value(query, params)
-
+    @override
     @contextmanager
     def _noticed(self) -> Iterator[None]:
         try:

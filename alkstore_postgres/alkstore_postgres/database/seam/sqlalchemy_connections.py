@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from alkstore._typing import override
 from alkstore.errors import DatabaseError, InvalidConnection, NoTransaction
-from alkstore_postgres.database.cursor import Params
 from alkstore_postgres.database.errors import translate_foreign
-from alkstore_postgres.database.seam.joined import Joined
+from alkstore_postgres.database.seam.joined import Joined, Noticing
 
 
 def join_sqlalchemy(tx: Any, join_driver: Callable[[Any], Joined]) -> Joined | None:
@@ -47,26 +47,17 @@ def join_sqlalchemy(tx: Any, join_driver: Callable[[Any], Joined]) -> Joined | N
     return _SqlalchemyJoined(connection, driver_connection, joined)
 
 
-class _SqlalchemyJoined:
+class _SqlalchemyJoined(Noticing):
     """Tells SQLAlchemy of a connection that was lost, as it finds out about its own."""
 
-    __slots__ = ("_connection", "_driver_connection", "_inner")
+    __slots__ = ("_connection", "_driver_connection")
 
     def __init__(self, connection: Any, driver_connection: Any, inner: Joined) -> None:
         self._connection = connection
         self._driver_connection = driver_connection
-        self._inner = inner
+        super().__init__(inner)
 
-    def execute(self, query: bytes, params: Params = None) -> int:
-        """Run a statement; return how many rows it touched."""
-        with self._noticed():
-            return self._inner.execute(query, params)
-
-    def fetch_value(self, query: bytes, params: Params = None) -> Any:
-        """Run a statement that returns a row; return the row's first value."""
-        with self._noticed():
-            return self._inner.fetch_value(query, params)
-
+    @override
     @contextmanager
     def _noticed(self) -> Iterator[None]:
         try:
