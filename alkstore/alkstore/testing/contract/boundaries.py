@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -34,6 +35,17 @@ def fired(store: Store, queue: str = "q") -> list[datetime | None]:
 def grid(first: datetime, count: int, step: timedelta = MINUTE) -> Sequence[datetime]:
     """Return so many boundaries from *first* on."""
     return [first + number * step for number in range(count)]
+
+
+def told(caplog: pytest.LogCaptureFixture, name: str) -> list[str]:
+    """Return the warnings and errors that the engine has logged about *name*."""
+    return [
+        record.getMessage()
+        for record in caplog.records
+        if record.levelno >= logging.WARNING
+        and record.name.startswith("alkstore")
+        and name in record.getMessage()
+    ]
 
 
 class BoundariesContract(Contract):
@@ -104,6 +116,18 @@ class BoundariesContract(Contract):
         assert fired(store) == [first + (missed - 1) * MINUTE]
         after = schedule(store, "s")
         assert (after.skipped, after.next_fire_at) == (missed - 1, first + missed * MINUTE)
+
+    def test_what_was_skipped_is_logged(
+        self, engine: EngineHarness, store: Store, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        store.schedule("the report", "@every 1m", "q", 1)
+        engine.advance(64 * 60 + 1)
+        engine.tick(store)
+        assert not told(caplog, "the report")
+        engine.advance(100 * 60)
+        engine.tick(store)
+        (message,) = told(caplog, "the report")
+        assert "36" in message
 
     def test_nothing_that_was_skipped_fires_later(
         self, engine: EngineHarness, store: Store
@@ -192,7 +216,7 @@ class BoundariesContract(Contract):
             assert wake.channel == "q"
 
     def test_a_damaged_schedule_is_quarantined_and_no_other_waits_for_it(
-        self, engine: EngineHarness, store: Store
+        self, engine: EngineHarness, store: Store, caplog: pytest.LogCaptureFixture
     ) -> None:
         if not isinstance(engine, DamagesSchedules):
             pytest.skip("the harness has no damage_schedule")
@@ -202,8 +226,8 @@ class BoundariesContract(Contract):
         engine.advance(61)
         assert engine.tick(store) == 1
         assert claim(store.queue("q")).schedule == "good"
-        bad = schedule(store, "bad")
-        assert bad.quarantine
+        assert schedule(store, "bad").quarantine
+        assert len(told(caplog, "bad")) == 1
         assert [found.name for found in store.schedules()] == ["bad", "good"]
         with pytest.raises(ScheduleQuarantined):
             store.run_now("bad")

@@ -62,6 +62,8 @@ class OutboxContract(Contract):
         def delivery(handle: JobHandle) -> None:
             job = live(store, handle.id)
             states.append((job.state, job.worker_id))
+            fall_asleep()
+            assert store.get_job(handle.id) == job  # no heartbeat but the delivery's own
             assert handle.heartbeat()
 
         assert outbox.run_once("the worker", delivery)

@@ -76,6 +76,26 @@ class RunnersContract(Contract):
         wait_until(lambda: queue.size() == 0)
         assert runner.stop(LIMIT)
 
+    def test_a_worker_sends_heartbeats_while_its_handler_works(
+        self, engine: EngineHarness, store: Store, queue: Queue
+    ) -> None:
+        began, go_on = threading.Event(), threading.Event()
+
+        def handler(_: JobHandle) -> None:
+            began.set()
+            go_on.wait(LIMIT)
+
+        job = store.queue("mail", visibility_timeout=1).enqueue(1)
+        runner = store.start_worker("mail", handler)
+        assert began.wait(LIMIT)
+        first = live(store, job).claim_expires_at
+        assert first is not None
+        engine.advance(0.5)
+        wait_until(lambda: (live(store, job).claim_expires_at or first) > first)
+        go_on.set()
+        wait_until(lambda: queue.size() == 0)
+        assert runner.stop(LIMIT)
+
     def test_a_stop_lets_it_finish_what_it_holds(self, store: Store, queue: Queue) -> None:
         began, go_on = threading.Event(), threading.Event()
 
