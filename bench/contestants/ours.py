@@ -154,7 +154,7 @@ def _silence(store: alkstore_postgres.PostgresStore) -> None:
     """Take the wakes out: there is no such option in the product, but they have a price."""
     sender: Any = store._parts.sender  # noqa: SLF001
     sender.inline = lambda _name: False
-    sender.merged = lambda _name: None
+    sender.merged = lambda _name, _job_id=None: None
 
 
 def make(url: str, options: dict[str, Any]) -> Contestant:

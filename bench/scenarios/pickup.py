@@ -19,7 +19,7 @@ _NAMES = {_FREE: "pick-up", _BRISK: "pick-up at 16 jobs/s"}
 def run(bench: Bench) -> None:
     """Milliseconds from the enqueue call in one process to the start of the handler in
     another one that was idle, on the monotonic clock that both share. Jobs come at random
-    times, 250 ms apart on average; and 60 ms apart, where wakes of ours are merged already.
+    times, 250 ms apart on average; and 60 ms apart, where most of our wakes are sent by a thread.
     """  # noqa: D205 - shown in the report as it is
     cases = [ours(), raw(notify=True, listen=True, lazy=True), *bench.peers]
     for _ in range(bench.pick(1, 3)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -36,15 +37,15 @@ def test_a_failure_of_any_kind_does_not_end_the_sending_of_wakes(
 ) -> None:
     """The kind of field case B08."""
     sender, database = store._parts.sender, store._parts.database
-    execute, failed = database.execute, threading.Event()
+    fetch_all, failed = database.fetch_all, threading.Event()
 
-    def fail_once(*args: object, **options: object) -> int:
+    def fail_once(*args: object, **options: object) -> list[Any]:
         if failed.is_set():
-            return execute(*args, **options)  # type: ignore[arg-type]
+            return fetch_all(*args, **options)  # type: ignore[arg-type]
         failed.set()
         raise KeyError("injected")
 
-    monkeypatch.setattr(database, "execute", fail_once)
+    monkeypatch.setattr(database, "fetch_all", fail_once)
     sender.merged("first")
     assert failed.wait(5)
     with store.listen("second") as listener:

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from alkstore.traits import JobHandle
 from alkstore_postgres import PostgresStore
+from alkstore_postgres.wakes.merging import Merging
 from tests.support.backlogs import Backlog
 from tests.support.plans import Explainer, Plan
 
@@ -57,6 +58,10 @@ class QueueStatements:
         self._call("peek", queue.peek)
         self._call("peek 33", lambda: queue.peek(33))
         self._call("get_job", lambda: self._store.get_job(7))
+        sender = self._store._parts.sender
+        told = Merging(0.0)
+        told.carried(7)
+        self._call("wake", lambda: sender._ask({"mail": (told, list(range(1, 65)), False)}))
         empty = self._store.queue("empty")
         self._call("claim of an empty queue", lambda: empty.claim("w"))
 

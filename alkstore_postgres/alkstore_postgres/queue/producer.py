@@ -66,7 +66,9 @@ class Producer:
             job_id = self._database.fetch_value(self._sql["enqueue"], params)
         self._stored(queue, options)
         if not inline:
-            self._wakes.merged(queue)
+            self._wakes.merged(queue, job_id if _is_due(options) else None)
+        elif _is_due(options):
+            self._wakes.carried(queue, job_id)
         return job_id
 
     def enqueue_many(self, queue: str, raws: Sequence[bytes], options: Enqueue) -> list[int]:
@@ -84,7 +86,7 @@ class Producer:
 
         ids = self._database.run(insert)
         self._stored(queue, options)
-        self._wakes.merged(queue)
+        self._wakes.merged(queue, ids[-1] if _is_due(options) else None)
         return ids
 
     def enqueue_in(self, session: Joined, queue: str, raw: bytes, options: Enqueue) -> int:
@@ -114,6 +116,11 @@ class Producer:
             "visibility_timeout": options.stamps.visibility_timeout,
             "base_backoff": options.stamps.base_backoff,
         }
+
+
+def _is_due(options: Enqueue) -> bool:
+    """Return whether a job can be claimed as soon as it is stored."""
+    return options.run_at is None and not options.delay
 
 
 def _chunks(items: Iterable[bytes], size: int) -> Iterable[ByteaArray]:

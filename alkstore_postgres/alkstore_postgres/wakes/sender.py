@@ -1,8 +1,9 @@
-"""The sender: merges the wakes of a stream of enqueues in time.
+"""The sender: merges the wakes of a stream of enqueues.
 
 A transaction that notifies takes a lock across the whole server while it commits, so a
 stream of them would line up. Few of these wakes matter: a busy worker looks at the table
-again anyway, and an idle one is woken by the first.
+again anyway. So most enqueues leave their wake to a thread, which first looks whether anybody
+waits for it, and sends it in a transaction that writes nothing.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import logging
 import os
 import threading
 import time
-from typing import Final
 
 from alkstore.errors import AlkstoreError, StoreClosed
 from alkstore.stop_token import Parker
@@ -20,12 +20,7 @@ from alkstore_postgres.database.seam import Joined
 from alkstore_postgres.database.statements import Statements
 from alkstore_postgres.wakes.channel import wake_channel
 from alkstore_postgres.wakes.hub import WakeHub
-
-WINDOW: Final = 0.2
-"""How long a wake may be held back to be merged with others, in seconds."""
-
-BURST: Final = 3.0
-"""How many wakes a name may send in a row before they are merged."""
+from alkstore_postgres.wakes.merging import Merging
 
 _IDLE_LIMIT = 10.0
 _CLOSE_LIMIT = 1.0
@@ -37,9 +32,10 @@ logger = logging.getLogger(__name__)
 class WakeSender:
     """Decides which enqueue carries its wake, and sends the others merged.
 
-    Each name may send `BURST` wakes at once and one more for every `WINDOW` that passes;
-    what comes on top is sent by a thread, once for each window. The thread starts when it
-    is needed and ends when it was idle for a while.
+    Each name may carry `BURST` wakes in a row and one more for every `WINDOW` that passes;
+    what comes on top is sent by a thread: at once when a worker is idle, else once for each
+    window (`Merging`). The thread starts when it is needed and ends when it was idle for a
+    while.
 
     Args:
         database: The way to the database.
@@ -58,8 +54,8 @@ class WakeSender:
     def _reset(self) -> None:
         self._pid = os.getpid()
         self._lock = threading.RLock()
-        self._allowances: dict[str, tuple[float, float]] = {}
-        self._pending: dict[str, bool] = {}
+        self._books: dict[str, Merging] = {}
+        self._owed: dict[str, Merging] = {}
         self._thread: threading.Thread | None = None
         self._parker = Parker()
         self._failing = False
@@ -67,31 +63,43 @@ class WakeSender:
     def inline(self, name: str) -> bool:
         """Return whether the statement about to run shall carry the wake of *name* itself.
 
-        When not, call `merged` after its commit. Never waits: who cannot look at the
-        books at once is one of many, and merging is right.
+        When so, call `carried` after its commit, else `merged`. Never waits: who cannot
+        look at the books at once is one of many, and merging is right.
         """
         self._follow_fork()
         if not self._lock.acquire(blocking=False):
             return False
         try:
-            return self._spend(name)
+            now = time.monotonic()
+            return self._book(name, now).spend(now)
         finally:
             self._lock.release()
 
-    def merged(self, name: str) -> None:
-        """Have a wake of *name* sent within `WINDOW`, together with others.
+    def carried(self, name: str, job_id: int) -> None:
+        """Note that the enqueue of this job, which is due, has carried the wake of *name*."""
+        if (book := self._books.get(name)) is not None:
+            book.carried(job_id)
 
-        At once, when nothing was sent for the name lately.
+    def merged(self, name: str, job_id: int | None = None) -> None:
+        """Have a wake of *name* sent if anybody may be idle, together with others.
+
         Best effort: it never raises, and a failure is logged once for an outage.
+
+        Args:
+            name: The mechanism's name; not checked.
+            job_id: The job that was stored, and committed, when it can be claimed already;
+                ``None``: something else happened that waiters have to know.
         """
         self._follow_fork()
         if self._hub is not None:
             self._hub.wake_here(name)
-        if self._closed or name in self._pending:
+        if self._closed:
             return
-        self._pending[name] = at_once = self.inline(name)
-        self._ensure_thread()
-        if at_once:
+        book = self._books.get(name) or self._book(name, time.monotonic())
+        book.add(job_id)
+        if name not in self._owed:
+            self._owed[name] = book
+            self._ensure_thread()
             self._parker.unpark()
 
     def send_now(self, name: str) -> None:
@@ -123,25 +131,17 @@ class WakeSender:
         if self._pid != os.getpid():
             self.after_fork()
 
-    def _spend(self, name: str) -> bool:
-        """Take one wake off the allowance of *name*, if there is one."""
-        now = time.monotonic()
-        left, stamp = self._allowances.get(name, (BURST, now))
-        left = min(BURST, left + (now - stamp) / WINDOW)
-        if left < 1:
-            return False
-        if len(self._allowances) >= _MANY_NAMES:
-            self._forget_full(now)
-        self._allowances[name] = (left - 1, now)
-        return True
-
-    def _forget_full(self, now: float) -> None:
-        full = BURST * WINDOW
-        self._allowances = {
-            name: (left, stamp)
-            for name, (left, stamp) in self._allowances.items()
-            if now - stamp < full
-        }
+    def _book(self, name: str, now: float) -> Merging:
+        """Return the books of *name*, made when they are new."""
+        book = self._books.get(name)
+        if book is None:
+            with self._lock:
+                if len(self._books) >= _MANY_NAMES:
+                    self._books = {
+                        one: kept for one, kept in self._books.items() if not kept.is_quiet(now)
+                    }
+                book = self._books.setdefault(name, Merging(now))
+        return book
 
     def _ensure_thread(self) -> None:
         with self._lock:
@@ -155,33 +155,74 @@ class WakeSender:
                 self._thread.start()
             except RuntimeError:  # no more threads, or the interpreter is ending
                 self._thread = None
-                self._pending.clear()
+                self._owed.clear()
 
     def _run(self, parker: Parker) -> None:
+        try:
+            self._work(parker)
+        except BaseException:
+            with self._lock:
+                self._thread = None
+                self._owed.clear()  # the next one starts another thread
+            raise
+
+    def _work(self, parker: Parker) -> None:
         idle_since = time.monotonic()
         while True:
-            # Also the merging itself: whatever comes up in this time goes out together.
-            parker.park(WINDOW)
-            if self._pending:
-                self._send()
-                idle_since = time.monotonic()
-            if self._closed or time.monotonic() - idle_since > _IDLE_LIMIT:
+            now = time.monotonic()
+            owed = self._owed.copy()
+            if owed:
+                idle_since = now
+            closing = self._closed
+            if due := [name for name, book in owed.items() if closing or book.look_at <= now]:
+                self._send(due, now, closing=closing)
+            elif not closing and (owed or now - idle_since < _IDLE_LIMIT):
+                soonest = min((book.look_at - now for book in owed.values()), default=_IDLE_LIMIT)
+                parker.park(soonest)
+            else:
                 with self._lock:
-                    if not self._pending:
+                    if not self._owed:
                         self._thread = None
                         return
 
-    def _send(self) -> None:
-        names = list(self._pending)
-        with self._lock:
-            for name in names:
-                if not self._pending.pop(name):
-                    self._spend(name)
-        params = {"channel": self.channel, "names": names}
-        try:
-            self._database.execute(self._sql["notify_many"], params)
-        except StoreClosed:
+    def _send(self, due: list[str], now: float, *, closing: bool) -> None:
+        asked: dict[str, tuple[Merging, list[int], bool]] = {}
+        for name in due:
+            # Struck off first: whoever adds something from now on enters it again.
+            book = self._owed.pop(name, None)
+            if book is None:  # no thread could be started, and all was given up
+                continue
+            found = book.take(now, anyway=closing)
+            if found is not None:
+                asked[name] = (book, *found)
+            elif book.owes and not closing:
+                self._owed[name] = book
+        if not asked:
             return
+        answers = self._ask(asked)
+        now = time.monotonic()
+        for name, (book, _, _) in asked.items():
+            book.answered(now, answers.get(name))
+            if book.owes and not closing:
+                self._owed[name] = book
+
+    def _ask(
+        self, asked: dict[str, tuple[Merging, list[int], bool]]
+    ) -> dict[str, tuple[int | None, bool]]:
+        """Look at the table and send what is owed; return what came of each name."""
+        params = {
+            "channel": self.channel,
+            "names": list(asked),
+            "jobs": ["{" + ",".join(map(str, jobs)) + "}" for _, jobs, _ in asked.values()],
+            "forced": [forced for _, _, forced in asked.values()],
+            "woken": [
+                None if book.woken is None else str(book.woken) for book, _, _ in asked.values()
+            ],
+        }
+        try:
+            rows = self._database.fetch_all(self._sql["notify_idle"], params)
+        except StoreClosed:
+            return {}
         except BaseException as error:
             if not self._failing:
                 expected = isinstance(error, AlkstoreError)
@@ -191,5 +232,6 @@ class WakeSender:
                     exc_info=None if expected else error,
                 )
             self._failing = True
-        else:
-            self._failing = False
+            return {}
+        self._failing = False
+        return {name: (waiting, sent) for name, waiting, sent in rows}

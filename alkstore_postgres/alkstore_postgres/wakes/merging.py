@@ -1,0 +1,142 @@
+"""What is known of the wakes of one name: which were sent, and which are owed."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+WINDOW: Final = 0.2
+"""While workers are busy a name sends one wake in so many seconds."""
+
+BURST: Final = 3.0
+"""How many enqueues in a row may carry their wakes themselves."""
+
+SHORTEST_LOOK: Final = 0.005
+"""A worker may have become idle in so many seconds: the soonest time to look again."""
+
+LONGEST_LOOK: Final = 0.05
+"""The longest time until the next look while jobs wait, in seconds: so much later than its
+enqueue an idle worker may hear of a job in a stream that found it busy before."""
+
+_REMEMBERED = 64
+
+
+class Merging:
+    """The books of one name.
+
+    A stream of enqueues need not wake anybody while workers are busy, since a worker that
+    has done its job looks at the table again. Whether they are can be seen there: a job
+    for which a wake was sent and that still waits is one that nobody was idle for. So the
+    next wake is owed when that job is gone, and another one that was stored since waits.
+
+    The owner changes these from one thread at a time, but for `add`, `carried` and `spend`,
+    whose every step is a single operation on a deque or an attribute.
+
+    Attributes:
+        woken: The job for which the last wake was sent, if it was due then.
+        look_at: When to look again, as `time.monotonic` tells.
+    """
+
+    __slots__ = (
+        "_ids",
+        "_left",
+        "_pause",
+        "_sent_at",
+        "_stamp",
+        "_unheeded",
+        "_vague",
+        "look_at",
+        "woken",
+    )
+
+    def __init__(self, now: float) -> None:
+        self.woken: int | None = None
+        self.look_at = now
+        # More than the last one: of two threads the one that commits last may tell first.
+        self._ids: deque[int] = deque(maxlen=_REMEMBERED)
+        self._vague = False
+        self._unheeded = False
+        self._left = BURST
+        self._stamp = now
+        self._sent_at = now - WINDOW
+        self._pause = SHORTEST_LOOK
+
+    def spend(self, now: float) -> bool:
+        """Take one wake off the allowance of those that enqueues carry, if there is one."""
+        left = min(BURST, self._left + (now - self._stamp) / WINDOW)
+        if left < 1:
+            return False
+        self._left = left - 1
+        self._stamp = self._sent_at = now
+        return True
+
+    def carried(self, job_id: int) -> None:
+        """Note the job whose enqueue carried its wake."""
+        self.woken = job_id
+
+    def add(self, job_id: int | None) -> None:
+        """Note a job that was stored without a wake.
+
+        Args:
+            job_id: The job, when it can be claimed already; ``None``: something else that
+                waiters have to know.
+        """
+        if job_id is None:
+            self._vague = True
+        else:
+            self._ids.append(job_id)
+
+    def take(self, now: float, *, anyway: bool = False) -> tuple[list[int], bool] | None:
+        """Return the jobs to look for, and whether to wake in any case; ``None``: later.
+
+        Args:
+            now: The time, as `time.monotonic` tells.
+            anyway: There is no later.
+        """
+        jobs: list[int] = []
+        while self._ids:
+            jobs.append(self._ids.popleft())
+        # What waits although it was told of is told of again, a few times a second.
+        again = now >= self._sent_at + WINDOW and (self._vague or self._unheeded)
+        forced = again or anyway
+        if not jobs and not forced:
+            self.look_at = self._sent_at + WINDOW
+            return None
+        if forced:
+            self._vague = False
+        if now - self.look_at > LONGEST_LOOK:
+            self._pause = SHORTEST_LOOK
+        return jobs, forced
+
+    def answered(self, now: float, answer: tuple[int | None, bool] | None) -> None:
+        """Note what a look came to.
+
+        Args:
+            now: The time.
+            answer: A job that waits, or ``None`` when somebody had all of them already, and
+                whether a wake was sent; ``None``: the database was away.
+        """
+        if answer is None:
+            self.look_at = now + WINDOW
+            return
+        waiting, sent = answer
+        self._unheeded = waiting is not None and not sent
+        if sent:
+            self._sent_at = now
+            self.woken = waiting
+            self._pause = SHORTEST_LOOK
+        else:
+            self._pause = min(self._pause * 2, LONGEST_LOOK)
+            if waiting is not None:
+                # Whoever takes this one looks behind it: what is older is seen then.
+                self._ids.append(waiting)
+        self.look_at = now + self._pause
+
+    @property
+    def owes(self) -> bool:
+        """Whether something was stored that nobody was told of."""
+        return bool(self._ids) or self._vague
+
+    def is_quiet(self, now: float) -> bool:
+        """Return whether nothing would be lost by forgetting it."""
+        return now - self._sent_at > BURST * WINDOW and not self.owes

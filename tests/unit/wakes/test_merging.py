@@ -1,0 +1,156 @@
+"""What is known of the wakes of one name decides when one is owed; no clock, no database."""
+
+from __future__ import annotations
+
+import pytest
+
+from alkstore_postgres.wakes.merging import (
+    BURST,
+    LONGEST_LOOK,
+    SHORTEST_LOOK,
+    WINDOW,
+    Merging,
+)
+
+LATER = 1000.0
+
+
+@pytest.fixture
+def merging() -> Merging:
+    return Merging(0.0)
+
+
+def test_a_few_enqueues_in_a_row_carry_their_wakes(merging: Merging) -> None:
+    assert [merging.spend(0.0) for _ in range(5)] == [True] * int(BURST) + [False] * 2
+    assert not merging.spend(WINDOW * 0.9)
+    assert merging.spend(WINDOW * 1.1)
+    assert not merging.spend(WINDOW * 1.2)
+
+
+def test_a_job_after_a_pause_is_looked_at_at_once(merging: Merging) -> None:
+    merging.add(1)
+    assert merging.look_at <= 0.0
+    assert merging.take(0.0) == ([1], False)
+
+
+def test_after_a_wake_the_next_look_is_soon(merging: Merging) -> None:
+    merging.add(1)
+    merging.take(0.0)
+    merging.answered(0.0, (1, True))
+    assert merging.woken == 1
+    assert not merging.owes
+    assert merging.look_at == SHORTEST_LOOK
+
+
+def test_what_waits_behind_a_job_that_nobody_took_is_owed_until_it_is_taken(
+    merging: Merging,
+) -> None:
+    merging.spend(0.0)
+    merging.carried(1)
+    now = 0.0
+    merging.add(2)
+    looks = 0
+    while now + LONGEST_LOOK < WINDOW:
+        assert merging.take(now) == ([2], False)
+        merging.answered(now, (2, False))
+        assert merging.owes
+        assert SHORTEST_LOOK <= merging.look_at - now <= LONGEST_LOOK
+        now = merging.look_at
+        looks += 1
+    assert looks < 10
+    merging.take(now)
+    merging.answered(now, (2, True))  # the first one is gone by now
+    assert merging.woken == 2
+    assert not merging.owes
+
+
+def test_what_nobody_heeds_is_told_of_once_a_window(merging: Merging) -> None:
+    merging.spend(0.0)
+    merging.carried(1)
+    merging.add(2)
+    now, wakes, looks = 0.0, 0, 0
+    while now < LATER / 10:
+        taken = merging.take(now)
+        assert taken is not None
+        looks += 1
+        wakes += taken[1]
+        merging.answered(now, (2, taken[1]))
+        if taken[1]:
+            merging.add(2)
+        now = merging.look_at
+    assert wakes <= LATER / 10 / WINDOW
+    assert wakes >= LATER / 10 / (WINDOW + 2 * LONGEST_LOOK)
+    assert looks <= LATER / 10 / WINDOW * 10
+
+
+def test_what_somebody_took_meanwhile_is_owed_no_more(merging: Merging) -> None:
+    merging.add(1)
+    merging.take(0.0)
+    merging.answered(0.0, (None, False))
+    assert not merging.owes
+
+
+def test_a_stream_that_others_keep_up_with_is_looked_at_ever_more_rarely(
+    merging: Merging,
+) -> None:
+    now = 0.0
+    for _ in range(10):
+        merging.add(1)
+        assert merging.take(now) is not None
+        merging.answered(now, (None, False))
+        now = merging.look_at
+    merging.add(1)
+    merging.take(now)
+    merging.answered(now, (None, False))
+    assert merging.look_at - now == pytest.approx(LONGEST_LOOK)
+    # ... until a pause.
+    now += LATER
+    merging.add(1)
+    merging.take(now)
+    merging.answered(now, (None, False))
+    assert merging.look_at - now == pytest.approx(2 * SHORTEST_LOOK)
+
+
+def test_what_is_no_job_that_can_be_claimed_is_told_of_once_a_window(merging: Merging) -> None:
+    merging.add(None)
+    assert merging.take(0.0) == ([], True)
+    merging.answered(0.0, (None, True))
+    merging.add(None)
+    assert merging.take(SHORTEST_LOOK) is None
+    assert merging.look_at == WINDOW
+    assert merging.owes
+    assert merging.take(WINDOW) == ([], True)
+    merging.answered(WINDOW, (None, True))
+    assert not merging.owes
+
+
+def test_a_job_is_looked_for_although_something_else_has_to_wait(merging: Merging) -> None:
+    merging.spend(0.0)
+    merging.add(None)
+    merging.add(7)
+    assert merging.take(0.0) == ([7], False)
+    merging.answered(0.0, (7, True))
+    assert merging.owes
+
+
+def test_at_the_end_everything_is_told(merging: Merging) -> None:
+    merging.spend(0.0)
+    merging.add(None)
+    assert merging.take(0.0, anyway=True) == ([], True)
+
+
+def test_with_the_database_away_it_does_not_look_in_a_hot_loop(merging: Merging) -> None:
+    merging.add(1)
+    merging.take(0.0)
+    merging.answered(0.0, None)
+    assert merging.look_at == WINDOW
+
+
+def test_only_what_is_quiet_may_be_forgotten(merging: Merging) -> None:
+    assert merging.is_quiet(LATER)
+    merging.add(1)
+    assert not merging.is_quiet(LATER)
+    merging.take(LATER, anyway=True)
+    merging.answered(LATER, (1, True))
+    assert not merging.is_quiet(LATER)
+    assert merging.is_quiet(LATER + BURST * WINDOW * 1.1)
