@@ -6,9 +6,10 @@ Each is a `typing.Protocol`. An engine implements them; applications type agains
 from __future__ import annotations
 
 from alkstore.traits.delivery import Delivery, Handler
+from alkstore.traits.job_handle import JobHandle
 from alkstore.traits.lock import LockHandle
 from alkstore.traits.outbox import Outbox
-from alkstore.traits.queue import JobHandle, Queue
+from alkstore.traits.queue import Queue
 from alkstore.traits.runner import Runner
 from alkstore.traits.scheduler import Scheduler
 from alkstore.traits.store import Store

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from alkstore.traits.queue import JobHandle
+from alkstore.traits.job_handle import JobHandle
 
 
 class Delivery(Protocol):
