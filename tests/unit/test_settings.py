@@ -21,7 +21,7 @@ NOWHERE = "host=127.0.0.1 port=1 password=hush-hush"
 BAD: list[dict[str, Any]] = [
     {"colour": "red"},
     {"migrate": 1},
-    {"codec": object()},
+    {"codec": Ellipsis},
     {"codec": alkstore.JsonCodec},
     {"max_payload_bytes": 0},
     {"max_payload_bytes": 2**40},
