@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import IO, Any
 
 from alkstore._typing import Self
+from bench.figures import Kind
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -33,6 +34,7 @@ class Child:
         python: The interpreter; ``None``: this one.
         log: Where its error output goes.
         limit: How long it may take for an answer, in seconds, when the call names no limit.
+        kind: Ourselves, the raw limit, or a peer.
 
     Raises:
         ContestantFailed: It cannot be started.
@@ -47,8 +49,10 @@ class Child:
         log: IO[str] | None = None,
         *,
         limit: float = 600.0,
+        kind: Kind = "ours",
     ) -> None:
         self.module = module
+        self.kind = kind
         self._limit = limit
         command = [python or sys.executable, "-m", "bench.host"]
         try:

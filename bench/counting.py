@@ -12,6 +12,7 @@ from typing import Any
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
+from bench.figures import Results
 from bench.server import Server
 
 EXTENSION = "pg_stat_statements"
@@ -34,6 +35,26 @@ class Cost:
 
     pages: float
     milliseconds: float
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked at each of several sizes.
+
+    Attributes:
+        scenario: Whose question it is.
+        title: The title of its curves.
+        size: What grows.
+    """
+
+    scenario: str
+    title: str
+    size: str
+
+    def note(self, results: Results, case: str, size: int, cost: Cost) -> None:
+        """Add a point to the curve of pages, and one to that of time."""
+        for unit, value in (("pages", cost.pages), ("ms", cost.milliseconds)):
+            results.curve(self.scenario, self.title, self.size, unit).add(case, size, value)
 
 
 class Counter:

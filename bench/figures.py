@@ -116,9 +116,9 @@ class Results:
         self.figures.append(Figure(scenario, metric, case, kind, [value]))
 
     def curve(self, scenario: str, title: str, size: str, unit: str) -> Curve:
-        """Return the curve of this title, a new one when there is none yet."""
+        """Return the curve of this title and unit, a new one when there is none yet."""
         for curve in self.curves:
-            if (curve.scenario, curve.title) == (scenario, title):
+            if (curve.scenario, curve.title, curve.unit) == (scenario, title, unit):
                 return curve
         made = Curve(scenario, title, size, unit)
         self.curves.append(made)

@@ -92,7 +92,7 @@ def _curve(curve: Curve, folder: Path) -> Path:
     axes.set_title(curve.title)
     axes.grid(visible=True, alpha=0.3)
     axes.legend()
-    return _save(plt, shown, folder / f"{_file_name(curve.title)}.png")
+    return _save(plt, shown, folder / f"{_file_name(f'{curve.title} {curve.unit}')}.png")
 
 
 def _save(plt: Any, shown: Any, path: Path) -> Path:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from bench.bench import Bench, Sample
+from bench.bench import Bench
 from bench.cases import ours, raw
 from bench.children import Child
 from bench.figures import Metric
@@ -24,21 +22,19 @@ def run(bench: Bench) -> None:
     """  # noqa: D205 - shown in the report as it is
     seconds = bench.pick(0.4, 3.0)
 
-    def sample_of(metrics: Mapping[int, Metric]) -> Sample:
-        def sample(child: Child) -> dict[Metric, float]:
-            found = {}
-            for clients, metric in metrics.items():
+    def sample(child: Child) -> dict[Metric, float]:
+        found = {}
+        for clients, metric in _METRICS.items():
+            if clients == 1 or child.kind != "peer":
                 done = child.call("enqueue", clients=clients, seconds=seconds)
                 found[metric] = done["jobs"] / done["seconds"]
-            return found
-
-        return sample
+        return found
 
     cases = [
         ours(),
         ours("alkstore, wakes taken out", wakes=False),
         raw(),
         raw("raw, NOTIFY in each", notify=True),
+        *bench.peers,
     ]
-    bench.interleave("enqueue", cases, sample_of(_METRICS))
-    bench.interleave("enqueue", bench.peers, sample_of({1: _METRICS[1]}), rounds=3)
+    bench.interleave("enqueue", cases, sample)

@@ -9,12 +9,15 @@ import alkstore_postgres
 from bench import rows
 from bench.bench import Bench
 from bench.cases import ours
-from bench.counting import counting
+from bench.counting import Question, counting
 from bench.registry import scenario
 from bench.timebox import Budget
 
 _KINDS: tuple[rows.Kind, ...] = ("waiting", "delayed", "dead")
-_LIMITS = (1, 100)
+_QUESTIONS = {
+    limit: Question("scale-backlog", f"Backlog: a claim of {limit}", "rows beside")
+    for limit in (1, 100)
+}
 _TIMES = 30
 
 
@@ -44,20 +47,13 @@ def _grow(bench: Bench, url: str, kind: rows.Kind, sizes: tuple[int, ...], budge
             began = time.monotonic()
             rows.beside(connection, "bench", kind, size - there)
             rows.settle(connection)
-            if size - there >= 100_000:
+            if size - there >= 50_000:
                 rate = (size - there) / (time.monotonic() - began)
         there = size
         bench.server.calm()
-        _measure(bench, url, kind, size)
+        with alkstore_postgres.open(url) as store, counting(bench.server, url) as counter:
+            queue = store.queue("bench")
+            for limit, question in _QUESTIONS.items():
+                cost = counter.cost(partial(queue.claim, "bench", limit), _TIMES)
+                question.note(bench.results, kind, size, cost)
         bench.say(f"  {size:,} {kind}")
-
-
-def _measure(bench: Bench, url: str, kind: rows.Kind, size: int) -> None:
-    with alkstore_postgres.open(url) as store, counting(bench.server, url) as counter:
-        queue = store.queue("bench")
-        for limit in _LIMITS:
-            cost = counter.cost(partial(queue.claim, "bench", limit), _TIMES)
-            for unit, value in (("pages", cost.pages), ("ms", cost.milliseconds)):
-                title = f"Backlog: a claim of {limit}, {unit}"
-                curve = bench.results.curve("scale-backlog", title, "rows beside", unit)
-                curve.add(kind, size, value)

@@ -9,10 +9,11 @@ from alkstore.traits import Queue
 from bench import rows
 from bench.bench import Bench
 from bench.cases import ours
-from bench.counting import counting
+from bench.counting import Question, counting
 from bench.registry import scenario
 
 _PAGE = 100
+_QUESTION = Question("scale-dead", "Dead letters: cost of a call", "dead letters")
 
 
 @scenario("scale-dead", "Scale: dead letters", full_only=True, group="scale")
@@ -34,10 +35,7 @@ def run(bench: Bench) -> None:
             with alkstore_postgres.open(url) as store, counting(bench.server, url) as counter:
                 for name, call in _calls(store.queue("bench")):
                     cost = counter.cost(call, 20)
-                    for unit, value in (("pages", cost.pages), ("ms", cost.milliseconds)):
-                        title = f"Dead letters: cost of a call, {unit}"
-                        curve = bench.results.curve("scale-dead", title, "dead letters", unit)
-                        curve.add(name, size, value)
+                    _QUESTION.note(bench.results, name, size, cost)
 
 
 def _calls(queue: Queue) -> list[tuple[str, Callable[[], object]]]:

@@ -11,10 +11,11 @@ from alkstore_postgres import PostgresStore
 from bench import rows
 from bench.bench import Bench
 from bench.cases import ours
-from bench.counting import counting
+from bench.counting import Question, counting
 from bench.registry import scenario
 
 _JOBS = 20
+_QUESTION = Question("scale-queues", "Queues: cost of a call", "queues")
 
 
 @scenario("scale-queues", "Scale: queues", full_only=True, group="scale")
@@ -31,11 +32,7 @@ def run(bench: Bench) -> None:
             with alkstore_postgres.open(url) as store, counting(bench.server, url) as counter:
                 for name, call, times in _calls(store, size):
                     cost = counter.cost(call, times)
-                    for unit, value in (("pages", cost.pages), ("ms", cost.milliseconds)):
-                        curve = bench.results.curve(
-                            "scale-queues", f"Queues: cost of a call, {unit}", "queues", unit
-                        )
-                        curve.add(name, size, value)
+                    _QUESTION.note(bench.results, name, size, cost)
 
 
 def _calls(store: PostgresStore, size: int) -> list[tuple[str, Callable[[], object], int]]:

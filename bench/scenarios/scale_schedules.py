@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from bench.bench import Bench
-from bench.counting import counting
+from bench.counting import Question, counting
 from bench.registry import scenario
-from bench.scenarios.tick import _due, _store, _ticker
+from bench.scenarios.tick import due_seconds, lend_store, ticker_and_lease
 
 _DUE = "Schedules: a tick that fires all"
-_IDLE = "Schedules: a tick with none due"
+_IDLE = Question("scale-schedules", "Schedules: a tick with none due", "registered")
 
 
 @scenario("scale-schedules", "Scale: schedules", full_only=True, group="scale")
@@ -20,15 +20,13 @@ def run(bench: Bench) -> None:
     for _ in range(bench.pick(1, 3)):
         for size in sizes:
             _none_due(bench, size)
-            rate = size / _due(bench, size)
-            curve = bench.results.curve("scale-schedules", f"{_DUE}, fires/s", "due", "fires/s")
+            rate = size / due_seconds(bench, size)
+            curve = bench.results.curve("scale-schedules", _DUE, "due", "fires/s")
             curve.add("alkstore", size, rate)
 
 
 def _none_due(bench: Bench, size: int) -> None:
-    with _store(bench, size, 3_600.0) as (store, url), counting(bench.server, url) as counter:
-        ticker, lease = _ticker(store)
+    with lend_store(bench, size, 3_600.0) as (store, url), counting(bench.server, url) as counter:
+        ticker, lease = ticker_and_lease(store)
         cost = counter.cost(lambda: ticker.slice(lease, damaged=False), 60, warm=10)
-    for unit, value in (("pages", cost.pages), ("ms", cost.milliseconds)):
-        curve = bench.results.curve("scale-schedules", f"{_IDLE}, {unit}", "registered", unit)
-        curve.add("alkstore", size, value)
+    _IDLE.note(bench.results, "alkstore", size, cost)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack
 
+from alkstore._typing import Self
 from bench.bench import Bench
 from bench.cases import Case, ours, raw
 from bench.children import Child, ContestantFailed
@@ -13,7 +14,10 @@ from bench.registry import scenario
 from bench.timebox import Budget
 
 _PROCESSES = 4
+_LEAD = 0.7
 _SCENARIO = "scale-workers"
+_FILL = {1: 3_000, 100: 30_000}
+"""More jobs than a second of such claims can do."""
 
 
 @scenario("scale-workers", "Scale: workers", full_only=True, group="scale")
@@ -24,51 +28,94 @@ def run(bench: Bench) -> None:
     """  # noqa: D205 - shown in the report as it is
     sizes = bench.pick((1, 8, 64), (1, 2, 4, 8, 16, 32, 64))
     seconds = bench.pick(1.0, 2.0)
-    budget = Budget(bench.pick(60.0, 300.0))
-    for turn in range(bench.pick(1, 3)):
-        for size in sizes:
-            for batch in (1, 100):
-                cases = [
-                    ours(loop=True, batch=batch),
-                    raw(batch=batch, lazy=True),
-                ]
-                for case in cases if turn % 2 == 0 else reversed(cases):
-                    if not budget.allows(3 * seconds):
-                        bench.fail(_SCENARIO, case.name, f"round {turn + 1} left out from {size}")
-                        return
-                    try:
-                        _drain(bench, case, batch, size, seconds)
-                    except ContestantFailed as error:
-                        bench.fail(_SCENARIO, f"{case.name}, {size} connections", error)
-
-
-def _drain(bench: Bench, case: Case, batch: int, size: int, seconds: float) -> None:
+    budget = Budget(bench.pick(55.0, 270.0))
     with ExitStack() as stack:
-        first, url = stack.enter_context(bench.lend(case))
-        rest = [
-            stack.enter_context(bench.start(case, url)) for _ in range(min(size, _PROCESSES) - 1)
+        crews = [
+            stack.enter_context(_Crew(bench, case, batch))
+            for batch in (1, 100)
+            for case in (ours(loop=True, batch=batch), raw(batch=batch, lazy=True))
         ]
-        first.call("bulk", count=int((seconds + 1.0) * (3_000 if batch == 1 else 25_000)))
-        with bench.server.connect(url) as connection:
+        for turn in range(bench.pick(1, 2)):
+            for size in sizes:
+                # Each round begins with another one.
+                for crew in (*crews[turn:], *crews[:turn]):
+                    if not budget.allows(3 * seconds):
+                        bench.fail(_SCENARIO, "all", f"round {turn + 1} ended at {size}")
+                        return
+                    crew.measure(size, seconds)
+
+
+class _Crew:
+    """The processes of one case, on a database of their own.
+
+    Args:
+        bench: The run.
+        case: Who they are.
+        batch: How many jobs a claim takes.
+    """
+
+    def __init__(self, bench: Bench, case: Case, batch: int) -> None:
+        self._bench = bench
+        self._case = case
+        self._batch = batch
+        self._left = 0
+
+    def __enter__(self) -> Self:
+        """Start them."""
+        with ExitStack() as stack:
+            first, self._url = stack.enter_context(self._bench.lend(self._case))
+            others = [
+                stack.enter_context(self._bench.start(self._case, self._url))
+                for _ in range(_PROCESSES - 1)
+            ]
+            self._children = [first, *others]
+            self._counter = stack.enter_context(counting(self._bench.server, self._url))
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End them."""
+        self._stack.close()
+
+    def measure(self, size: int, seconds: float) -> None:
+        """Let *size* connections work for a while."""
+        try:
+            done, pages = self._work(size, seconds)
+        except ContestantFailed as error:
+            self._bench.fail(_SCENARIO, f"{self._case.name}, {size} connections", error)
+            return
+        for what, unit, value in (
+            ("jobs drained", "jobs/s", done / seconds),
+            ("pages touched", "pages a job", pages),
+        ):
+            title = f"Workers: {what}, claims of {self._batch}"
+            curve = self._bench.results.curve(_SCENARIO, title, "connections", unit)
+            curve.add(self._case.name, size, value)
+
+    def _work(self, size: int, seconds: float) -> tuple[int, float]:
+        """Return how many jobs were done in the time, and the pages for each."""
+        wanted = int((seconds + _LEAD + 0.3) * _FILL[self._batch])
+        if self._left < wanted:
+            self._children[0].call("bulk", count=wanted - self._left)
+            self._left = wanted
+        with self._bench.server.connect(self._url) as connection:
             connection.execute("VACUUM ANALYZE")
-        bench.server.calm()
-        counter = stack.enter_context(counting(bench.server, url))
-        done, pages = _work([first, *rest], size, seconds, counter)
-    for what, unit, value in (
-        ("jobs drained", "jobs/s", done / seconds),
-        ("pages touched", "pages a job", pages),
-    ):
-        title = f"Workers: {what}, claims of {batch}"
-        curve = bench.results.curve(_SCENARIO, title, "connections", unit)
-        curve.add(case.name, size, value)
+        self._bench.server.calm()
+        crew = self._children[: min(size, _PROCESSES)]
+        return self._together(crew, self._counter, size, seconds)
 
-
-def _work(children: list[Child], size: int, seconds: float, counter: Counter) -> tuple[int, float]:
-    """Let them work together; return how many jobs were done, and the pages for each."""
-    at = time.monotonic() + 1.0
-    counter.reset()
-    for place, child in enumerate(children):
-        share = size // len(children) + (place < size % len(children))
-        child.ask("together", workers=share, at=at, seconds=seconds)
-    answers = [child.answer(60.0) for child in children]
-    return sum(one["jobs"] for one in answers), counter.pages() / sum(one["all"] for one in answers)
+    def _together(
+        self, crew: list[Child], counter: Counter, size: int, seconds: float
+    ) -> tuple[int, float]:
+        at = time.monotonic() + _LEAD
+        counter.reset()
+        for place, child in enumerate(crew):
+            share = size // len(crew) + (place < size % len(crew))
+            child.ask("together", workers=share, at=at, seconds=seconds)
+        answers = [child.answer(60.0) for child in crew]
+        done, worked = (sum(answer[key] for answer in answers) for key in ("jobs", "all"))
+        self._left -= worked
+        if self._left <= 0 or not done:
+            msg = f"{done} jobs done, {self._left} left"
+            raise ContestantFailed(msg)
+        return done, counter.pages() / worked

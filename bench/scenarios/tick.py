@@ -58,7 +58,7 @@ def run(bench: Bench) -> None:
         for count in (10_000, 100_000):
             metric = Metric(f"tick, {count:,} due", "fires/s", baseline="raw")
             measures: tuple[tuple[str, Kind, Callable[[Bench, int], float]], ...] = (
-                ("alkstore", "ours", _due),
+                ("alkstore", "ours", due_seconds),
                 ("raw", "raw", _by_hand),
             )
             for name, kind, measure in measures if turn % 2 == 0 else reversed(measures):
@@ -71,7 +71,7 @@ def run(bench: Bench) -> None:
 
 def _by_hand(bench: Bench, count: int) -> float:
     with (
-        _store(bench, count, -0.5) as (_, url),
+        lend_store(bench, count, -0.5) as (_, url),
         bench.server.connect(url) as connection,
     ):
         began = time.monotonic()
@@ -85,9 +85,10 @@ def _by_hand(bench: Bench, count: int) -> float:
     return took
 
 
-def _due(bench: Bench, count: int) -> float:
-    with _store(bench, count, -0.5) as (store, url):
-        ticker, lease = _ticker(store)
+def due_seconds(bench: Bench, count: int) -> float:
+    """Return how long a tick over *count* due schedules takes, in seconds."""
+    with lend_store(bench, count, -0.5) as (store, url):
+        ticker, lease = ticker_and_lease(store)
         began = time.monotonic()
         fired = ticker.tick(lease).fired
         took = time.monotonic() - began
@@ -100,8 +101,8 @@ def _due(bench: Bench, count: int) -> float:
 
 
 def _none_due(bench: Bench, count: int) -> float:
-    with _store(bench, count, 3_600.0) as (store, _):
-        ticker, lease = _ticker(store)
+    with lend_store(bench, count, 3_600.0) as (store, _):
+        ticker, lease = ticker_and_lease(store)
         times: list[float] = []
         for _ in range(120):
             began = time.monotonic()
@@ -111,7 +112,7 @@ def _none_due(bench: Bench, count: int) -> float:
 
 
 @contextmanager
-def _store(bench: Bench, count: int, due_in: float) -> Iterator[tuple[PostgresStore, str]]:
+def lend_store(bench: Bench, count: int, due_in: float) -> Iterator[tuple[PostgresStore, str]]:
     """Lend a store with *count* schedules that are due in so many seconds."""
     with bench.lend(ours()) as (_, url), alkstore_postgres.open(url) as store:
         with bench.server.connect(url) as connection:
@@ -121,7 +122,7 @@ def _store(bench: Bench, count: int, due_in: float) -> Iterator[tuple[PostgresSt
         yield store, url
 
 
-def _ticker(store: PostgresStore) -> tuple[Ticker, Lease]:
+def ticker_and_lease(store: PostgresStore) -> tuple[Ticker, Lease]:
     """Return what the leader loop ticks with, and its lease."""
     parts = store._parts  # noqa: SLF001 - a single tick has no public entry
     database = parts.database
