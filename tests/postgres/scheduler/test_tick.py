@@ -558,9 +558,11 @@ def test_a_schedule_that_cannot_be_moved_fires_nothing(
 
 
 def test_what_was_changed_between_the_look_and_the_lock_fires_as_it_is_now(
+    *,
     store: PostgresStore,
     open_store: Callable[..., PostgresStore],
     table: ScheduleTable,
+    caplog: pytest.LogCaptureFixture,
     conninfo: str,
     schema: str,
 ) -> None:
@@ -593,5 +595,6 @@ def test_what_was_changed_between_the_look_and_the_lock_fires_as_it_is_now(
         gate.rollback()
         thread.join(20)
     assert fired == [3]
+    assert caplog.text == "", "the slice worked at once"
     assert [job.payload for job in store.queue("q").claim("w", limit=9)] == ["new"] * 3
     assert {schedule.quarantine for schedule in store.schedules()} == {None}
