@@ -14,6 +14,7 @@ from alkstore_postgres.database.database import Database
 from alkstore_postgres.database.session import Session
 from alkstore_postgres.database.statements import Statements
 from alkstore_postgres.queue.claim_places import ClaimPlaces, Place
+from alkstore_postgres.queue.claim_streaks import ClaimStreaks
 from alkstore_postgres.queue.handle import ClaimedRow, PostgresJobHandle
 from alkstore_postgres.queue.settler import Settler
 from alkstore_postgres.wakes.hub import WakeHub
@@ -51,6 +52,7 @@ class Claimer:
         self._settler = settler
         self._codec = codec
         self._places = places
+        self._streaks = ClaimStreaks()
         self._sql = Statements(__package__, "claim.sql", database.schema)
 
     def claim(self, queue: str, worker_id: str, limit: int) -> list[PostgresJobHandle]:
@@ -115,18 +117,37 @@ class Claimer:
 
     def _look(self, claim: _Claim) -> tuple[list[PostgresJobHandle], float | None]:
         """Claim with a full look; also return in how many seconds more becomes due."""
+        if self._streaks.goes_on(claim.queue):
+            rows = self._claim_more(claim)
+            if rows:
+                self._looked(claim, rows)
+                return self._handles(claim, rows), None
+            self._streaks.broke(claim.queue)
         rows = self._database.fetch_all(self._statement(claim), claim.params())
         if rows[0][_OVERDUE]:
             rows = self._sweep_and_look(claim)
+        self._looked(claim, rows)
+        self._streaks.looked(
+            claim.queue, full=len(rows) == claim.limit and rows[0][_ID] is not None
+        )
+        return self._handles(claim, rows), rows[0][_DUE]
+
+    def _claim_more(self, claim: _Claim) -> list[TupleRow]:
+        """Claim as many as are asked for with the short statement, or none."""
+        query = self._sql.variant("claim_more", claim.limit)
+        rows = self._database.fetch_all(query, claim.params())
+        rows.sort(key=lambda row: (row[_RUN_AT], row[_ID]))
+        return rows
+
+    def _looked(self, claim: _Claim, rows: list[TupleRow]) -> None:
         last = rows[-1]
         self._places.looked(
             claim.queue,
             time.monotonic(),
-            last[_TOOK],
+            max(row[_TOOK] for row in rows),
             None if last[_ID] is None else _place(last),
             len(rows),
         )
-        return self._handles(claim, rows), rows[0][_DUE]
 
     def _sweep_and_look(self, claim: _Claim) -> list[TupleRow]:
         """Put lapsed and expired jobs where they belong, then claim, in one transaction.
