@@ -145,7 +145,7 @@ class JobPool(Supervisor):
         if claims.unsettled > 2 * most:
             return 0  # the database does not keep up
         free = most - claims.unstarted - claims.running
-        return free if free > ahead // 2 else 0
+        return round_down(free) if free > ahead // 2 else 0
 
     def _grow(self, more: int) -> None:
         """Start handler threads for what has none, and for so many *more* claims."""
@@ -187,6 +187,18 @@ class JobPool(Supervisor):
         self._dismissed = True
         claims.settler.unpark()
         claims.heart.unpark()
+
+
+def round_down(count: int) -> int:
+    """Return *count*, rounded down to two binary digits: 1, 2, 3, 4, 6, 8, 12, 16, 24, ...
+
+    An engine can keep a plan for each of a few numbers, not for all of them.
+
+    Args:
+        count: At least 0.
+    """
+    shift = max(count.bit_length() - 2, 0)
+    return count >> shift << shift
 
 
 def check_work(work: object, kind: str) -> None:
