@@ -14,16 +14,19 @@ from bench.registry import scenario
 _SETTLE = 4.0
 _COUNT = """
 SELECT coalesce(sum(s.calls), 0) FROM pg_stat_statements(false) AS s
-JOIN pg_roles AS r ON r.oid = s.userid WHERE r.rolname = %s
+JOIN pg_roles AS r ON r.oid = s.userid
+WHERE r.rolname = %s AND (%s OR s.query <> 'SELECT pg_catalog.pg_notify($1, $2)')
 """
+"""The last are the listener's probes: it is one for all that a process runs."""
 
 
 @scenario("idle", "Statements a minute while idle")
 def run(bench: Bench) -> None:
     """Statements that the server ran for one idle process of each kind, a minute: exact
     counts of `pg_stat_statements` (``BEGIN``, ``COMMIT`` and the like included), each process
-    under a role of its own. The standby stands beside the leader. All are counted over the
-    same time.
+    under a role of its own. The standby stands beside the leader. The probes of the listener,
+    one for all that a process runs, are in its own row only. All are counted over the same
+    time.
     """  # noqa: D205 - shown in the report as it is
     if "pg_stat_statements" not in bench.server.setting("shared_preload_libraries"):
         bench.fail("idle", "all", "the server has not loaded pg_stat_statements")
@@ -66,8 +69,12 @@ def _count(bench: Bench, roles: dict[str, tuple[Case, str]], seconds: float) -> 
 
         def calls() -> dict[str, int]:
             return {
-                name: int(connection.execute(_COUNT, (role,)).fetchall()[0][0])
-                for name, (_, role) in roles.items()
+                name: int(
+                    connection.execute(
+                        _COUNT, (role, case.kind != "ours" or "listener" in name)
+                    ).fetchall()[0][0]
+                )
+                for name, (case, role) in roles.items()
             }
 
         before, began = calls(), time.monotonic()
