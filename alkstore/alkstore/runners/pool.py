@@ -23,6 +23,9 @@ MAX_CONCURRENCY = 1_000
 _PATIENCE = 60.0
 _PART = "claims"
 
+_EXACT = 16
+"""Up to so many jobs are asked for by their number."""
+
 _LOOK_UP = 10.0
 """How often a claimer whose handlers are all busy shows that it lives, in seconds."""
 
@@ -190,14 +193,17 @@ class JobPool(Supervisor):
 
 
 def round_down(count: int) -> int:
-    """Return *count*, rounded down to two binary digits: 1, 2, 3, 4, 6, 8, 12, 16, 24, ...
+    """Return *count*, above 16 rounded down to two binary digits: 16, 24, 32, 48, 64, ...
 
-    An engine can keep a plan for each of a few numbers, not for all of them.
+    An engine can keep a plan for each of a few numbers, not for all of them. The rest is
+    claimed next.
 
     Args:
         count: At least 0.
     """
-    shift = max(count.bit_length() - 2, 0)
+    if count <= _EXACT:
+        return count
+    shift = count.bit_length() - 2
     return count >> shift << shift
 
 
