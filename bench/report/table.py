@@ -80,7 +80,8 @@ def ratio(figure: Figure, base: Figure | None) -> str:
     """Return how *figure* compares with *base*, in times."""
     if base is None or not base.median:
         return ""
-    return f"{figure.median / base.median:.2f}"
+    times = figure.median / base.median
+    return f"{times:.2f}" if times >= 0.1 else f"{times:.2g}"
 
 
 def number(value: float) -> str:
