@@ -39,7 +39,7 @@ from alkstore_postgres.scheduler.tick import LeaseNotProven, Ticker
 from tests.support.postgres_harness import PostgresHarness
 from tests.support.two_engines import START, STORES, Pair, TwoEngines
 
-QUEUES = ["mails", "été 😀", "a;b'\"%s"]
+QUEUES = ["mails", "été 😀;b'\"%s"]
 OUTBOXES = ["events"]
 SCHEDULES = ["a", "a!", 'a"b', "a\\", "é"]
 LOCKS = ["l", "mails"]
@@ -58,8 +58,8 @@ LONG_WALK = settings(
 )
 
 numbers = st.integers(0, STORES - 1)
-picks = st.integers(0, 40)
-queue_names = st.sampled_from(QUEUES)
+picks = st.one_of(st.integers(0, 2), st.integers(0, 40))
+queue_names = st.sampled_from([QUEUES[0], *QUEUES])
 schedule_names = st.sampled_from(SCHEDULES)
 workers = st.sampled_from(["w1", "w2"])
 payloads: st.SearchStrategy[Any] = st.sampled_from(
@@ -230,7 +230,7 @@ class EnginesAgree(RuleBasedStateMachine):
     @precondition(lambda self: self.handles)
     @rule(
         pick=picks,
-        what=st.sampled_from(["ack", "retry", "fail", "release", "heartbeat"]),
+        what=st.sampled_from(["fail", "retry", "ack", "release", "heartbeat", "retry"]),
         error=errors,
         length=st.none() | lengths | st.just(0),
     )
@@ -288,28 +288,27 @@ class EnginesAgree(RuleBasedStateMachine):
 
     # -- dead letters
 
-    def _dead(self, chosen: list[int]) -> list[int]:
-        ids = [*self.engines.dead_ids(), 10**6]
-        return [ids[pick % len(ids)] for pick in chosen]
-
+    @precondition(lambda self: self.engines.dead_ids())
     @rule(
         number=numbers,
-        queue=queue_names | st.none(),
         what=st.sampled_from(["requeue", "requeue", "purge", "purge all", "pages"]),
         chosen=st.lists(picks, min_size=1, max_size=4),
         older_than=st.none() | delays,
     )
     def handle_dead_letters(
-        self, *, number: int, queue: str | None, what: str, chosen: list[int], older_than: Any
+        self, number: int, what: str, chosen: list[int], older_than: Any
     ) -> None:
-        ids = self._dead(chosen)
+        """Work the dead letters of the queue that the first chosen one is of."""
+        dead = self.engines.stores[0].memory.data.dead
+        ids = [list(dead)[pick % len(dead)] for pick in chosen]
+        queue = dead[ids[0]].job.queue
 
         def work(store: Store) -> Any:
-            own = store.outbox("events") if queue is None else store.queue(queue)
+            own = store.queue(queue) if queue in QUEUES else store.outbox("events")
             if what == "pages":
                 return _pages(own, len(chosen))
             if what == "requeue":
-                return own.requeue(ids)
+                return own.requeue([*ids, 10**6])
             return own.purge(ids if what == "purge" else None, older_than=older_than)
 
         self.engines.call(number, work)
@@ -367,14 +366,23 @@ class EnginesAgree(RuleBasedStateMachine):
 
     @rule(
         number=numbers,
-        name=schedule_names,
-        what=st.sampled_from(["again", "pause", "resume", "run now", "unschedule", "damage"]),
+        pick=picks,
+        what=st.sampled_from(
+            ["rest", "again", "pause", "resume", "run now", "unschedule", "damage"]
+        ),
+        span=spans,
     )
-    def handle_a_schedule(self, number: int, name: str, what: str) -> None:
+    def handle_a_schedule(self, number: int, pick: int, what: str, span: float) -> None:
+        names = [*self.engines.stores[0].memory.data.schedules, "nobody"]
+        name = names[pick % len(names)]
         if what == "damage":
-            if self.engines.stores[0].memory.get_schedule(name) is not None:
+            if name != "nobody":
                 self.engines.damage(name)
             return
+        if what == "rest":
+            self.engines.call(number, lambda store: store.pause(name))
+            self.engines.advance(timedelta(seconds=span))
+            what = "resume"
 
         def work(store: Store) -> Any:
             calls: dict[str, Callable[[str], Any]] = {
@@ -599,6 +607,7 @@ def walk(harness: PostgresHarness, postgres: list[PostgresStore], how: settings)
     run_state_machine_as_test(Walk, settings=how)
 
 
+@pytest.mark.slow
 def test_the_engines_agree_on_everything(
     harness: PostgresHarness, postgres: list[PostgresStore]
 ) -> None:
