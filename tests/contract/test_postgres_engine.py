@@ -8,7 +8,7 @@ import pytest
 
 from alkstore._typing import override
 from alkstore.testing import EngineHarness
-from alkstore.testing.contract import EngineContract
+from alkstore.testing.contract import BoundariesContract, EngineContract, WaitingContract
 from tests.support.postgres_harness import PostgresHarness
 
 
@@ -19,5 +19,16 @@ class TestPostgresEngine(EngineContract):
     @override
     def engine(self, conninfo: str) -> Iterator[EngineHarness]:
         harness = PostgresHarness(conninfo)
+        yield harness
+        harness.close()
+
+
+class TestOnAClockThatGoesOn(BoundariesContract, WaitingContract):
+    """Where the clock does not wait for the test, what was stored lies between two readings."""
+
+    @pytest.fixture
+    @override
+    def engine(self, conninfo: str) -> Iterator[EngineHarness]:
+        harness = PostgresHarness(conninfo, frozen=False)
         yield harness
         harness.close()

@@ -58,7 +58,7 @@ GOOD_NAMES = [
 ]  # fmt: skip
 
 entry_points = pytest.mark.parametrize("enter", ENTRY_POINTS.values(), ids=ENTRY_POINTS)
-good_names = pytest.mark.parametrize("name", GOOD_NAMES)
+good_names = pytest.mark.parametrize("name", GOOD_NAMES, ids=lambda name: ascii(name)[1:25])
 
 
 class NamesContract(Contract):
