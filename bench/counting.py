@@ -15,8 +15,6 @@ from psycopg.conninfo import conninfo_to_dict
 from bench.figures import Results
 from bench.server import Server
 
-EXTENSION = "pg_stat_statements"
-
 _RESET = "SELECT pg_stat_statements_reset(dbid => %s)"
 _PAGES = """
 SELECT coalesce(sum(shared_blks_hit + shared_blks_read), 0)::float8
@@ -61,13 +59,12 @@ class Counter:
     """Counts the statements of one database, from outside of it.
 
     Args:
-        connection: A session of a superuser in another database of the server.
+        connection: A session in the database where the server shows its counts.
         database: The database's name.
     """
 
     def __init__(self, connection: psycopg.Connection[Any], database: str) -> None:
         self._connection = connection
-        connection.execute(f"CREATE EXTENSION IF NOT EXISTS {EXTENSION}")
         found = connection.execute("SELECT oid FROM pg_database WHERE datname = %s", (database,))
         self._database = found.fetchall()[0][0]
 
@@ -105,8 +102,8 @@ def counting(server: Server, url: str) -> Iterator[Counter]:
     Raises:
         RuntimeError: The server counts nothing.
     """
-    if EXTENSION not in server.setting("shared_preload_libraries"):
-        msg = f"the server has not loaded {EXTENSION}"
+    if not server.count_statements():
+        msg = "the server has not loaded pg_stat_statements"
         raise RuntimeError(msg)
     with server.connect() as connection:
         yield Counter(connection, str(conninfo_to_dict(url)["dbname"]))

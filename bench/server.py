@@ -26,6 +26,8 @@ SETTINGS = {
 """Durable; the rest so that checkpoints do not fall into one contestant's turn only, and for
 what is counted and measured."""
 
+_COUNTS = "pg_stat_statements"
+
 
 class Server:
     """Makes databases and roles on a server, and takes them away again.
@@ -39,6 +41,7 @@ class Server:
         self.url = url
         self._databases: list[str] = []
         self._roles: list[str] = []
+        self._counts = False
 
     def connect(self, url: str | None = None) -> psycopg.Connection[Any]:
         """Open a connection in autocommit mode."""
@@ -89,6 +92,19 @@ class Server:
             row = connection.execute("SELECT current_setting(%s, true)", (name,)).fetchone()
             return str(row[0] or "") if row else ""
 
+    def count_statements(self) -> bool:
+        """Make `pg_stat_statements` readable in the server's own database; whether it counts."""
+        if _COUNTS not in self.setting("shared_preload_libraries"):
+            return False
+        with self.connect() as connection:
+            there = connection.execute(
+                "SELECT FROM pg_extension WHERE extname = %s", (_COUNTS,)
+            ).fetchone()
+            if there is None:
+                connection.execute(f"CREATE EXTENSION {_COUNTS}")
+                self._counts = True
+        return True
+
     def clean(self) -> None:
         """Drop what was made."""
         for name in list(self._databases):
@@ -99,6 +115,8 @@ class Server:
                     connection.execute(
                         sql.SQL("DROP ROLE IF EXISTS {}").format(sql.Identifier(name))
                     )
+            if self._counts:
+                connection.execute(f"DROP EXTENSION IF EXISTS {_COUNTS}")
         self._roles.clear()
 
     def _url(self, **changes: str) -> str:

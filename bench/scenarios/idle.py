@@ -28,11 +28,9 @@ def run(bench: Bench) -> None:
     one for all that a process runs, are in its own row only. All are counted over the same
     time.
     """  # noqa: D205 - shown in the report as it is
-    if "pg_stat_statements" not in bench.server.setting("shared_preload_libraries"):
+    if not bench.server.count_statements():
         bench.fail("idle", "all", "the server has not loaded pg_stat_statements")
         return
-    with bench.server.connect() as connection:
-        connection.execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements")
     with ExitStack() as stack:
         roles: dict[str, tuple[Case, str]] = {}
         _, url = stack.enter_context(bench.lend(ours()))
