@@ -84,7 +84,11 @@ class Producer:
                 ids.extend(row[0] for row in rows)
             return ids
 
-        ids = self._database.run(insert)
+        if len(raws) <= _ROWS_A_STATEMENT:  # one statement is a transaction
+            whole = params | {"payloads": ByteaArray(raws)}
+            ids = [row[0] for row in self._database.fetch_all(self._sql["enqueue_many"], whole)]
+        else:
+            ids = self._database.run(insert)
         self._stored(queue, options)
         self._wakes.merged(queue, ids[-1] if _is_due(options) else None)
         return ids
