@@ -227,6 +227,19 @@ def test_a_second_signal_ends_the_program_at_once(run: Callable[[str], Program])
     assert took < EXIT_LIMIT
 
 
+def test_runners_that_have_hardly_begun_when_the_program_ends_are_quiet(
+    run: Callable[[str], Program],
+) -> None:
+    """From CPython 3.12 on, no thread can be started any more while the last others end."""
+    program = run("""
+threading.Thread(target=time.sleep, args=(0.5,)).start()
+store.start_worker("emails", print)
+store.start_outbox("mails", print)
+store.start_scheduler()
+""")
+    assert program.end()[:2] == (0, "")
+
+
 def test_ctrl_c_without_any_preparation_ends_the_program(run: Callable[[str], Program]) -> None:
     """Field case B81."""
     program = run("""

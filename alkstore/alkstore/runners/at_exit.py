@@ -14,6 +14,21 @@ _LIMIT = 0.7
 """How long the exit waits for the runners altogether, in seconds."""
 
 
+# What CPython says from 3.12 on when a thread is started (or a process forked) after the main
+# thread has come to its end, which is before the functions of `atexit` run.
+_TOO_LATE = "at interpreter shutdown"
+
+
+def is_too_late(error: BaseException) -> bool:
+    """Return whether *error* says that the interpreter is ending and starts nothing any more."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, RuntimeError) and str(seen).endswith(_TOO_LATE):
+            return True
+        seen = seen.__cause__ or seen.__context__
+    return False
+
+
 class Stoppable(Protocol):
     """What can be stopped at exit."""
 

@@ -12,7 +12,7 @@ from typing import Any
 from alkstore._typing import Self, override
 from alkstore.arguments import Seconds, wait_seconds
 from alkstore.errors import StoreClosed
-from alkstore.runners.at_exit import stop_at_exit
+from alkstore.runners.at_exit import is_too_late, stop_at_exit
 from alkstore.runners.hosting import frozen_threads
 from alkstore.runners.pause import pause
 from alkstore.runners.status import Status
@@ -231,7 +231,10 @@ class Supervisor:
                 # Nothing that is held can be told to a closed store.
                 self.ask_to_end(0.0)
             except BaseException as error:  # noqa: BLE001 - a body never dies silently
-                failures = self._status.failed(part, error)
+                if is_too_late(error):
+                    self.ask_to_end(0.0)  # quietly: nothing has failed
+                else:
+                    failures = self._status.failed(part, error)
             if self.inherited:
                 return  # a handler forked, and its child came back here
             if self._token.cancelled:

@@ -78,16 +78,18 @@ class Attendant:
             finally:
                 parker.unpark()
 
+        thread = threading.Thread(target=body, name="alkstore leader", daemon=True)
         stop.attach(parker)
         try:
-            threading.Thread(target=body, name="alkstore leader", daemon=True).start()
+            thread.start()
             while not ended and not stop.cancelled:
                 if not parker.park(self._limit / _LOOKS):
                     self._look()
         finally:
             own.cancel()
             stop.detach(parker)
-            self._let_go(parker, ended)
+            if thread.ident is not None:  # it was started
+                self._let_go(parker, ended)
         if ended and ended[0] is not None:
             raise ended[0]
 

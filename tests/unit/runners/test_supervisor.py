@@ -287,3 +287,18 @@ def test_a_thread_that_cannot_be_started_is_told_to_the_caller(
         with pytest.raises(RuntimeError, match="new thread"):
             one.start()
     assert one.state == "stopped"
+
+
+def test_what_an_ending_interpreter_refuses_is_no_failure(
+    runner: Callable[..., Plain], caplog: pytest.LogCaptureFixture
+) -> None:
+    def body(_: Plain) -> None:
+        try:
+            raise RuntimeError("can't create new thread at interpreter shutdown")
+        except RuntimeError as error:
+            raise LookupError from error
+
+    ending = runner(body).start()
+    wait_until(lambda: ending.state == "stopped")
+    assert ending.last_error is None
+    assert not caplog.records
