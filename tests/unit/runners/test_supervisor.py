@@ -293,10 +293,7 @@ def test_what_an_ending_interpreter_refuses_is_no_failure(
     runner: Callable[..., Plain], caplog: pytest.LogCaptureFixture
 ) -> None:
     def body(_: Plain) -> None:
-        try:
-            raise RuntimeError("can't create new thread at interpreter shutdown")
-        except RuntimeError as error:
-            raise LookupError from error
+        raise LookupError from RuntimeError("can't create new thread at interpreter shutdown")
 
     ending = runner(body).start()
     wait_until(lambda: ending.state == "stopped")
