@@ -72,6 +72,7 @@ lengths = st.one_of(
 delays = st.one_of(st.just(0), st.just(1e-7), lengths)
 offsets = st.one_of(st.sampled_from([-3600, -1e-6, 0, 1e-6, 1, 5]), st.floats(-1e5, 1e5))
 attempts = st.integers(1, 4)
+settlings = st.sampled_from(["fail", "retry", "release", "heartbeat", "ack"])
 errors = st.sampled_from(["boom", "", "nul\x00 \ud800", "y" * 30_000])
 
 
@@ -150,12 +151,17 @@ class EnginesAgree(RuleBasedStateMachine):
     def begin_with_something(
         self, names: list[str], spec: str, how: dict[str, Any], many: list[Any]
     ) -> None:
-        """Schedules whose boundaries fall together, and some jobs."""
+        """Schedules whose boundaries fall together, jobs of all kinds, and dead letters."""
         for name in names:
             self.schedule(
                 number=0, name=name, spec=spec, queue=QUEUES[0], payload=name, how=dict(how)
             )
         self.engines.call(0, lambda store: store.queue(QUEUES[0]).enqueue_many(many))
+        self.engines.call(0, lambda s: s.queue(QUEUES[0]).enqueue_many(many, expires=3600))
+        claimed = self.engines.call(0, lambda store: store.queue(QUEUES[0]).claim("w", 5))
+        self._keep(claimed)
+        for pair in self.handles[::2]:
+            self.engines.on(pair, lambda handle: handle.fail("at the beginning"))
 
     @invariant()
     def everything_visible_is_the_same(self) -> None:
@@ -227,26 +233,23 @@ class EnginesAgree(RuleBasedStateMachine):
             both = zip(claimed.memory, claimed.postgres, strict=True)
             self.handles += [Pair(*handles) for handles in both]
 
-    @precondition(lambda self: self.handles)
     @rule(
-        pick=picks,
-        what=st.sampled_from(["fail", "retry", "ack", "release", "heartbeat", "retry"]),
-        error=errors,
-        length=st.none() | lengths | st.just(0),
+        number=numbers,
+        queue=queue_names,
+        whats=st.lists(st.tuples(settlings, st.none() | lengths), min_size=1, max_size=5),
     )
+    def claim_and_settle(self, number: int, queue: str, whats: list[tuple[str, Any]]) -> None:
+        before = len(self.handles)
+        self._keep(self.engines.call(number, lambda s: s.queue(queue).claim("w3", len(whats))))
+        for pair, (what, length) in zip(self.handles[before:], whats, strict=False):
+            self.engines.on(pair, partial(_settle, what=what, error="no", length=length))
+
+    @precondition(lambda self: self.handles)
+    @rule(pick=picks, what=settlings, error=errors, length=st.none() | lengths | st.just(0))
     def settle(self, pick: int, what: str, error: str, length: Any) -> None:
         """Settle a claim, a stale one as well as a good one."""
-
-        def work(handle: JobHandle) -> bool:
-            if what == "retry":
-                return handle.retry(error, length)
-            if what == "fail":
-                return handle.fail(ValueError(error))
-            if what == "heartbeat":
-                return handle.heartbeat(length)
-            return handle.ack() if what == "ack" else handle.release()
-
-        self.engines.on(self.handles[-1 - pick % len(self.handles)], work)
+        pair = self.handles[-1 - pick % len(self.handles)]
+        self.engines.on(pair, partial(_settle, what=what, error=error, length=length))
 
     @precondition(lambda self: self.handles)
     @rule(
@@ -368,7 +371,7 @@ class EnginesAgree(RuleBasedStateMachine):
         number=numbers,
         pick=picks,
         what=st.sampled_from(
-            ["rest", "again", "pause", "resume", "run now", "unschedule", "damage"]
+            ["rest", "rest", "again", "pause", "resume", "run now", "unschedule", "damage"]
         ),
         span=spans,
     )
@@ -533,6 +536,16 @@ class EnginesAgree(RuleBasedStateMachine):
         """What one refuses the other does too, in the same words where they are the core's."""
         calls = _REFUSED
         assert self.engines.call(number, calls[what % len(calls)]) is None
+
+
+def _settle(handle: JobHandle, *, what: str, error: str, length: Any) -> bool:
+    if what == "retry":
+        return handle.retry(error, length)
+    if what == "fail":
+        return handle.fail(ValueError(error))
+    if what == "heartbeat":
+        return handle.heartbeat(length)
+    return handle.ack() if what == "ack" else handle.release()
 
 
 def _pages(queue: Any, limit: int) -> list[int]:
