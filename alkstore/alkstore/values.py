@@ -162,7 +162,8 @@ class Schedule(_WithPayload):
         next_fire_at: Its next boundary; ``None`` only when the row is damaged.
         last_fire_at: The last boundary that fired, or ``None``.
         paused: Whether it is paused.
-        skipped: How many boundaries were passed over without a fire.
+        skipped: How many due boundaries were passed over without a fire: those past the cap of
+            64, or before the newest with ``"latest"``. What a pause passes over is not counted.
         quarantine: Why it cannot be fired, or ``None``.
     """
 
