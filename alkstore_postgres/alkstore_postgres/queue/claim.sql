@@ -2,7 +2,8 @@
 -- Claims up to {limit} jobs of a queue in claim order and returns them. The first row
 -- always comes: it tells whether something lapsed or expired has to be swept first (then
 -- nothing was claimed), and, when nothing was claimed, in how many seconds the next job
--- becomes due or the next claim lapses.
+-- becomes due or the next claim lapses. Each row tells whether there may be more to claim
+-- behind the last one.
 --
 -- levels walks the distinct priorities, one probe of jobs_ready each, so that a million
 -- jobs delayed at a high priority cost one step. Within a level the index gives the order
@@ -49,10 +50,10 @@ overdue (found, relaxed) AS MATERIALIZED (
         pg_catalog.set_config('synchronous_commit', 'off', true)
 ),
 picked AS MATERIALIZED (
-    SELECT job.id
+    SELECT job.id, job.run_at, levels.priority
     FROM levels
     CROSS JOIN LATERAL (
-        SELECT jobs.id FROM {schema}.jobs
+        SELECT jobs.id, jobs.run_at FROM {schema}.jobs
         WHERE jobs.queue = %(queue)s AND jobs.claimable
             AND jobs.priority = levels.priority
             AND jobs.run_at <= pg_catalog.statement_timestamp()
@@ -112,7 +113,21 @@ SELECT
     ) END,
     claimed.id, claimed.payload, claimed.attempts, claimed.max_attempts,
     claimed.visibility_timeout, claimed.base_backoff, claimed.enqueued_at,
-    claimed.schedule, claimed.scheduled_for, claimed.priority, claimed.run_at
+    claimed.schedule, claimed.scheduled_for, claimed.priority, claimed.run_at,
+    (
+        SELECT
+            (
+                SELECT true FROM {schema}.jobs
+                WHERE jobs.queue = %(queue)s AND jobs.claimable AND jobs.priority = last.priority
+                    AND jobs.run_at <= pg_catalog.statement_timestamp()
+                    AND (jobs.run_at, jobs.id) > (last.run_at, last.id)
+                ORDER BY jobs.run_at
+                LIMIT 1
+            )
+            OR EXISTS (SELECT FROM levels WHERE levels.priority < last.priority)
+        FROM picked AS last
+        OFFSET {limit} - 1
+    )
 FROM overdue
 LEFT JOIN claimed ON true
 ORDER BY claimed.priority DESC, claimed.run_at, claimed.id;

@@ -13,7 +13,7 @@ _REST = 32
 
 
 class ClaimStreaks:
-    """Knows for each queue whether its last claim got all that it asked for.
+    """Knows for each queue whether its last claim left anything to claim.
 
     Shared by all threads of a store; each call is a few dict operations, so that no lock is
     needed, and a lost update only costs one statement.
@@ -26,9 +26,9 @@ class ClaimStreaks:
         """Return whether to try the short statement."""
         return self._rests.get(queue) == 0
 
-    def looked(self, queue: str, *, full: bool) -> None:
-        """Note that a full statement got all that it was asked for, or not."""
-        if not full:
+    def looked(self, queue: str, *, more: bool) -> None:
+        """Note whether there was more behind what a full statement claimed."""
+        if not more:
             self._rests.pop(queue, None)
         else:
             self._rests[queue] = max(self._rests.get(queue, 0) - 1, 0)

@@ -79,9 +79,10 @@ class Claimer:
             self._hub.attach(queue, sleeper.wake, shared=True)
             while stop is None or not stop.cancelled:
                 sleeper.woken = False
-                handles, nap = self._try(_Claim(queue, worker_id, limit))
+                claim = _Claim(queue, worker_id, limit)
+                handles, nap = self._try(claim)
                 if handles:
-                    more = len(handles) == limit
+                    more = claim.more
                     return handles
                 left = _POLL if deadline is None else deadline - time.monotonic()
                 if left <= 0:
@@ -113,6 +114,7 @@ class Claimer:
         if rows[-1][_ID] is None:
             return []
         self._places.reached(claim.queue, _place(rows[-1]))
+        claim.more = bool(rows[-1][_MORE])
         return self._handles(claim, rows)
 
     def _look(self, claim: _Claim) -> tuple[list[PostgresJobHandle], float | None]:
@@ -120,6 +122,7 @@ class Claimer:
         if self._streaks.goes_on(claim.queue):
             rows = self._claim_more(claim)
             if rows:
+                claim.more = True  # as far as it tells
                 self._looked(claim, rows)
                 return self._handles(claim, rows), None
             self._streaks.broke(claim.queue)
@@ -127,9 +130,8 @@ class Claimer:
         if rows[0][_OVERDUE]:
             rows = self._sweep_and_look(claim)
         self._looked(claim, rows)
-        self._streaks.looked(
-            claim.queue, full=len(rows) == claim.limit and rows[0][_ID] is not None
-        )
+        claim.more = bool(rows[0][_MORE])  # NULL: fewer than were asked for
+        self._streaks.looked(claim.queue, more=claim.more)
         return self._handles(claim, rows), rows[0][_DUE]
 
     def _claim_more(self, claim: _Claim) -> list[TupleRow]:
@@ -195,15 +197,16 @@ class _Sleeper:
 
 
 class _Claim:
-    """One call: its arguments, and the identity that its claims will have."""
+    """One call: its arguments, the identity that its claims will have, whether there is more."""
 
-    __slots__ = ("claim_id", "limit", "queue", "worker_id")
+    __slots__ = ("claim_id", "limit", "more", "queue", "worker_id")
 
     def __init__(self, queue: str, worker_id: str, limit: int) -> None:
         self.queue = queue
         self.worker_id = worker_id
         self.limit = limit
         self.claim_id = uuid.uuid4()
+        self.more = False
 
     def params(self, *, swept: bool = False, place: Place | None = None) -> dict[str, Any]:
         """Return the parameters of the statement."""
@@ -221,7 +224,7 @@ class _Claim:
 
 # The columns of the claim statement's rows.
 _OVERDUE, _TOOK, _DUE, _ID = range(4)
-_PRIORITY, _RUN_AT = 12, 13
+_PRIORITY, _RUN_AT, _MORE = 12, 13, 14
 
 
 def _place(row: TupleRow) -> Place:
