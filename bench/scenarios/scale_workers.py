@@ -16,7 +16,7 @@ from bench.timebox import Budget
 _PROCESSES = 4
 _LEAD = 0.7
 _SCENARIO = "scale-workers"
-_FILL = {1: 3_000, 100: 30_000}
+_FILL = {1: 3_000, 100: 60_000}
 """More jobs than a second of such claims can do."""
 
 
