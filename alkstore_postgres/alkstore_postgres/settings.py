@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import Any, Final, TypedDict
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -18,6 +18,9 @@ DEFAULT_SCHEMA = "alkstore"
 
 _LONGEST_IDENTIFIER = 63
 _LARGEST_PAYLOAD = 256 * 1024 * 1024
+POOL_NAME: Final = "alkstore"
+"""The name of the engine's own pools, as the driver's log shows it."""
+
 _DEFAULT_CODEC = JsonCodec()
 
 
@@ -87,7 +90,7 @@ class PoolSettings:
             "kwargs": {"autocommit": True, "prepare_threshold": self.prepare_threshold},
             "min_size": self.min_size,
             "max_size": self.max_size,
-            "name": "alkstore",
+            "name": POOL_NAME,
             # A pool that gave up soon asks anew for the next caller; one that goes on with
             # ever longer pauses would miss the end of a long outage by minutes.
             "reconnect_timeout": 5.0,

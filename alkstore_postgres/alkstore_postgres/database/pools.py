@@ -14,6 +14,7 @@ from psycopg_pool import ConnectionPool, NullConnectionPool
 from alkstore.errors import InvalidConnection, StoreClosed
 from alkstore_postgres.database.ending import rest_if_ending
 from alkstore_postgres.database.own_connection import OwnConnection
+from alkstore_postgres.database.pool_log import calm
 
 AnyPool = ConnectionPool[Any]
 
@@ -97,6 +98,7 @@ class Pools:
     def _make(self) -> AnyPool:
         lent = self.lent
         if lent is None:
+            calm()
             return ConnectionPool(
                 self.conninfo, connection_class=OwnConnection, open=True, **self._arguments
             )

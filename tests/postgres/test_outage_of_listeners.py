@@ -1,0 +1,180 @@
+"""The database is away: what stands by or only listens waits quietly, and is back soon after.
+
+The issue of fault cost, for those that hardly ever talk to the database: a standby scheduler, and
+the listener of each store. Attempts to connect are counted, not timed.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+import alkstore_postgres
+from alkstore.traits import Runner
+from alkstore_postgres import PostgresStore
+from alkstore_postgres.embedded import EmbeddedServer
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.slow
+
+OUTAGE = 12.0
+"""How long the database is away, in seconds."""
+
+BACK = 5.0
+"""How soon everybody is to be back, in seconds."""
+
+
+class Attempts:
+    """Counts who tries to connect.
+
+    Args:
+        patch: Undoes it when the test is over.
+    """
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.listener = 0
+        self.pool = 0
+        connect = psycopg.Connection.connect
+
+        def counted(*args: Any, **options: Any) -> psycopg.Connection[Any]:
+            if threading.current_thread().name == "alkstore-listener":
+                self.listener += 1
+            else:
+                self.pool += 1
+            return connect(*args, **options)
+
+        patch.setattr(psycopg.Connection, "connect", counted)
+
+    def reset(self) -> None:
+        """Begin anew."""
+        self.listener = self.pool = 0
+
+
+@pytest.fixture
+def attempts(monkeypatch: pytest.MonkeyPatch) -> Attempts:
+    """Who tried to connect."""
+    return Attempts(monkeypatch)
+
+
+@pytest.fixture
+def leader(own_server: EmbeddedServer) -> Iterator[Runner]:
+    """The scheduler of one store, which leads."""
+    with alkstore_postgres.open(own_server.url, timeout=5) as store:
+        runner = store.start_scheduler()
+        wait_until(lambda: runner.state == "leading")
+        yield runner
+
+
+@pytest.fixture
+def store(
+    own_server: EmbeddedServer, leader: Runner, attempts: Attempts
+) -> Iterator[PostgresStore]:
+    """Another store on the same server."""
+    with alkstore_postgres.open(own_server.url, timeout=5) as store:
+        yield store
+
+
+@pytest.fixture
+def standby(store: PostgresStore) -> Runner:
+    """The scheduler of the other store, which stands by and listens."""
+    runner = store.start_scheduler()
+    wait_until(lambda: runner.state == "standby")
+    wait_until(lambda: store._parts.hub.state == "listening")
+    return runner
+
+
+def away(server: EmbeddedServer) -> Callable[[], None]:
+    """Take the server down; return what brings it back."""
+    server.halt("immediate")
+    return server.resume
+
+
+def full(server: EmbeddedServer) -> Callable[[], None]:
+    """Take every connection; return what gives them back."""
+    with psycopg.connect(server.url, autocommit=True) as admin:
+        admin.execute("ALTER SYSTEM SET superuser_reserved_connections = 0")
+        admin.execute("ALTER SYSTEM SET max_connections = 12")
+    server.halt("fast")
+    server.resume()
+    hogs: list[psycopg.Connection[Any]] = []
+    raw = psycopg.pq.PGconn.connect
+    while len(hogs) < 12:
+        connection = raw(server.url.encode())
+        if connection.status != psycopg.pq.ConnStatus.OK:
+            # Whoever was there first is sent away.
+            if not hogs:
+                continue
+            with psycopg.Cursor(hogs[0]) as cursor:
+                cursor.execute(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                    " WHERE backend_type = 'client backend' AND NOT pid = ANY (%s)",
+                    [[hog.info.backend_pid for hog in hogs]],
+                )
+            continue
+        hog = psycopg.Connection(connection)
+        hog.autocommit = True
+        hogs.append(hog)
+
+    def release() -> None:
+        for hog in hogs:
+            hog.close()
+
+    return release
+
+
+@pytest.mark.parametrize("fault", [away, full])
+def test_a_standby_and_its_listener_wait_quietly_and_are_back_within_five_seconds(
+    own_server: EmbeddedServer,
+    store: PostgresStore,
+    *,
+    leader: Runner,
+    standby: Runner,
+    attempts: Attempts,
+    caplog: pytest.LogCaptureFixture,
+    fault: Callable[[EmbeddedServer], Callable[[], None]],
+) -> None:
+    """Field cases B69, B83 and B87."""
+    hub = store._parts.hub
+    caplog.set_level(logging.INFO)
+    end = fault(own_server)
+    wait_until(lambda: hub.state == "lost", 20)
+    caplog.clear()
+    attempts.reset()
+    failed = standby.health().details["failures"]
+    time.sleep(OUTAGE)
+    tried = (attempts.listener, attempts.pool)
+    failures = standby.health().details["failures"] - failed
+    lines = [one for one in caplog.records if one.name.startswith("alkstore")]
+    # One line for each connection that died is as it should be.
+    foreign = [
+        one
+        for one in caplog.records
+        if one.name.startswith("psycopg") and "discarding" not in one.getMessage()
+    ]
+    caplog.clear()
+    end()
+    up = time.monotonic()
+    wait_until(lambda: hub.state == "listening")
+    wait_until(lambda: {leader.state, standby.state} == {"leading", "standby"}, 15)
+    took = time.monotonic() - up
+    assert took < BACK
+    # Two stores, each with a listener and a pool, try about once a second.
+    assert tried[0] <= 2 * OUTAGE
+    assert tried[1] <= 2 * 1.5 * OUTAGE
+    assert failures <= OUTAGE
+    # The leader's turns fail and are told of, rarely; nothing else happens.
+    assert len(lines) <= 4, [line.getMessage() for line in lines]
+    assert len(foreign) <= 2, [line.getMessage() for line in foreign]
+    heard = [one.getMessage() for one in caplog.records if "listener" in one.getMessage()]
+    # The leader's store may come a moment later.
+    assert heard[:1] == ["the listener is connected"]
+    assert len(heard) <= 2
+    with store.listen("hello") as listener:
+        store.notify("hello")
+        assert listener.wait(5) is not None

@@ -1,0 +1,60 @@
+"""What the driver's pool logs about our own pools is rationed; nothing else is."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from alkstore_postgres.database import pool_log
+from alkstore_postgres.database.pool_log import OwnPoolFilter
+from alkstore_postgres.settings import POOL_NAME
+
+FAILED = "error connecting in %r: %s"
+GAVE_UP = "reconnection attempt in pool %r failed after %s sec"
+
+
+def record(message: str, *args: object) -> logging.LogRecord:
+    return logging.LogRecord("psycopg.pool", logging.WARNING, "", 0, message, args, None)
+
+
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time, to be set."""
+    now = [1000.0]
+    monkeypatch.setattr("alkstore_postgres.database.pool_log.time.monotonic", lambda: now[0])
+    return now
+
+
+def test_of_our_own_failed_attempts_one_a_minute_is_logged(now: list[float]) -> None:
+    own = OwnPoolFilter()
+    passed = 0
+    for _ in range(3 * 60):
+        passed += own.filter(record(FAILED, POOL_NAME, "away"))
+        passed += own.filter(record(GAVE_UP, POOL_NAME, 5.0))
+        now[0] += 1.0
+    assert passed == 3
+
+
+@pytest.mark.usefixtures("now")
+@pytest.mark.parametrize(
+    "other",
+    [
+        record(FAILED, "the application's", "away"),
+        record(GAVE_UP, "pool-1", 5.0),
+        record("discarding broken connection: %s", POOL_NAME),
+        record("no arguments"),
+    ],
+    ids=lambda other: other.msg,
+)
+def test_whatever_else_is_logged_passes(other: logging.LogRecord) -> None:
+    own = OwnPoolFilter()
+    assert own.filter(record(FAILED, POOL_NAME, "away"))
+    assert all(own.filter(other) for _ in range(10))
+
+
+def test_the_filter_is_there_once_however_many_stores_are_opened() -> None:
+    for _ in range(3):
+        pool_log.calm()
+    filters = logging.getLogger("psycopg.pool").filters
+    assert sum(isinstance(one, OwnPoolFilter) for one in filters) == 1
