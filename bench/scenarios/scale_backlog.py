@@ -25,8 +25,7 @@ _TIMES = 30
 def run(bench: Bench) -> None:
     """Pages touched and milliseconds of one claim of 1 and of 100 jobs in a queue, beside so
     many rows: jobs that are ready as well, jobs delayed by a day at a higher priority, dead
-    letters. Claims are committed; after the load the tables were vacuumed, as the server does
-    by itself.
+    letters. Claims are committed; after the load the tables and their indexes were vacuumed.
     """  # noqa: D205 - shown in the report as it is
     sizes = bench.pick((0, 10_000, 100_000), (0, 10_000, 100_000, 1_000_000, 10_000_000))
     budget = Budget(bench.pick(50.0, 480.0))
