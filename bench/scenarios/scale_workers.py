@@ -6,6 +6,7 @@ import time
 from contextlib import ExitStack
 
 from alkstore._typing import Self
+from bench import rows
 from bench.bench import Bench
 from bench.cases import Case, ours, raw
 from bench.children import Child, ContestantFailed
@@ -99,7 +100,7 @@ class _Crew:
             self._children[0].call("bulk", count=wanted - self._left)
             self._left = wanted
         with self._bench.server.connect(self._url) as connection:
-            connection.execute("VACUUM ANALYZE")
+            rows.settle(connection)
         self._bench.server.calm()
         crew = self._children[: min(size, _PROCESSES)]
         return self._together(crew, self._counter, size, seconds)
