@@ -34,6 +34,7 @@ class FastMinute:
 
     def __init__(self, patch: pytest.MonkeyPatch, function: str) -> None:
         self.slept = 0.0
+        self.standing = threading.Event()
         self.running = threading.Event()
         self.over = threading.Event()
         park = Parker.park
@@ -43,6 +44,7 @@ class FastMinute:
             if not mine or timeout is None or self.over.is_set():
                 return park(parker, timeout)
             # Nothing is sent while the thread stands here.
+            self.standing.set()
             assert self.running.wait(10)
             self.slept += timeout
             if self.slept > MINUTE + 0.001:
@@ -96,6 +98,7 @@ def test_an_idle_runner_sends_few_statements_a_minute(
         minute = FastMinute(monkeypatch, sleeper)
         runner = start(watched)
         wait_until(lambda: runner.state == state)
+        assert minute.standing.wait(10)
         with sql_probe.watching() as traffic:
             minute.running.set()
             assert minute.over.wait(10)
