@@ -6,10 +6,10 @@ import atexit
 import os
 import weakref
 
+from alkstore.runners import StartedRunners
 from alkstore.runners.at_exit import stop_all
 from alkstore_postgres.database import ending
 from alkstore_postgres.parts import Parts
-from alkstore_postgres.runners import Runners
 
 _lives: weakref.WeakSet[Life] = weakref.WeakSet()
 
@@ -22,7 +22,7 @@ class Life:
         runners: What it has started.
     """
 
-    def __init__(self, parts: Parts, runners: Runners) -> None:
+    def __init__(self, parts: Parts, runners: StartedRunners) -> None:
         self._parts = parts
         self._runners = runners
         _lives.add(self)

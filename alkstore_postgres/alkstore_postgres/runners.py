@@ -1,87 +1,20 @@
-"""The runner threads that a store has started, and their end."""
+"""The scheduler runner of a store: how it leads, and how it stands by."""
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable
 
-from alkstore.errors import LeadershipLost, StoreClosed
+from alkstore.errors import LeadershipLost
 from alkstore.names import SCHEDULER_LOCK
-from alkstore.runners import OutboxRunner, SchedulerRunner, Supervisor, WorkerRunner
+from alkstore.runners import SchedulerRunner
 from alkstore.stop_token import Parker, StopToken
-from alkstore.traits import Delivery, Handler, Queue
 from alkstore_postgres.parts import Parts
 
-CLOSE_GRACE = 5.0
-"""How long handlers may finish when their store is closed, in seconds."""
 
-
-class Runners:
-    """Starts runners over the parts of a store, and stops them all.
-
-    Args:
-        parts: The store's parts.
-    """
-
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._lock = threading.Lock()
-        self._all: list[Supervisor] = []
-        self._scheduler: SchedulerRunner | None = None
-        self._closed = False
-
-    def scheduler(self) -> SchedulerRunner:
-        """Start the scheduler of this process, or return the one that runs already."""
-        with self._lock:
-            running = self._scheduler
-            if running is not None and running.state != "stopped":
-                return running
-            turns = _Turns(self._parts)
-            runner = SchedulerRunner(turns.lead, turns.stand_by, self._parts.registry.review)
-            self._scheduler = runner
-            self._start(runner)
-            return runner
-
-    def worker(self, queue: Queue, handler: Handler, concurrency: int) -> WorkerRunner:
-        """Start a worker of *queue*."""
-        runner = WorkerRunner(queue, handler, concurrency)
-        with self._lock:
-            self._start(runner)
-        return runner
-
-    def outbox(self, name: str, queue: Queue, delivery: Delivery, concurrency: int) -> OutboxRunner:
-        """Start a relay of the outbox *name*, whose backing queue is *queue*."""
-        runner = OutboxRunner(queue, delivery, name, concurrency)
-        with self._lock:
-            self._start(runner)
-        return runner
-
-    def stop(self) -> None:
-        """Stop all runners: all are asked first, then waited for."""
-        with self._lock:
-            self._closed = True
-            runners = list(self._all)
-        for runner in runners:
-            runner.ask_to_end(CLOSE_GRACE)
-        deadline = time.monotonic() + CLOSE_GRACE + 1.0
-        for runner in runners:
-            # One that was stopped before has no grace left, and its handlers are let go.
-            runner.wind_up(max(deadline - time.monotonic(), 0.0))
-
-    def after_fork(self) -> None:
-        """Leave the runners to the parent; the child may start its own."""
-        self._lock = threading.Lock()
-        self._all = []
-        self._scheduler = None
-
-    def _start(self, runner: Supervisor) -> None:
-        if self._closed:
-            msg = "the store is closed"
-            raise StoreClosed(msg)
-        self._all = [one for one in self._all if one.state != "stopped"]
-        self._all.append(runner)
-        runner.start()
+def scheduler_runner(parts: Parts) -> SchedulerRunner:
+    """Make the scheduler of a store over *parts*, not started."""
+    turns = _Turns(parts)
+    return SchedulerRunner(turns.lead, turns.stand_by, parts.registry.review)
 
 
 class _Turns:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -22,6 +23,7 @@ from alkstore.options import (
     resolve_enqueue,
     resolve_queue,
 )
+from alkstore.runners import StartedRunners
 from alkstore.stop_token import StopToken, check_stop
 from alkstore.traits import Delivery, Handler, Listener, LockHandle, Outbox, Queue, Runner
 from alkstore.values import Job, Schedule
@@ -31,7 +33,7 @@ from alkstore_postgres.living import Life
 from alkstore_postgres.outbox.outbox import PostgresOutbox
 from alkstore_postgres.parts import Parts
 from alkstore_postgres.queue.queue import PostgresQueue, check_id
-from alkstore_postgres.runners import Runners
+from alkstore_postgres.runners import scheduler_runner
 from alkstore_postgres.scheduler.leader import TTL
 from alkstore_postgres.scheduler.tick import Ticker
 from alkstore_postgres.schema.migrator import Migrator
@@ -77,7 +79,7 @@ class PostgresStore:
         self._pools = pools
         self._made = Parts(pools, settings, direct)
         self._prepare_schema(settings)
-        self._runners = Runners(self._made)
+        self._runners = StartedRunners(partial(scheduler_runner, self._made))
         self._life = Life(self._made, self._runners)
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -23,7 +24,7 @@ from alkstore.memory.listener import MemoryListener
 from alkstore.memory.locks import Locks
 from alkstore.memory.outbox import MemoryOutbox
 from alkstore.memory.queue import MemoryQueue, check_id
-from alkstore.memory.runners import Runners
+from alkstore.memory.runners import scheduler_runner
 from alkstore.memory.schedules import Schedules
 from alkstore.memory.transaction import MemoryTransaction, join
 from alkstore.names import check_name, outbox_queue
@@ -37,6 +38,7 @@ from alkstore.options import (
     resolve_enqueue,
     resolve_queue,
 )
+from alkstore.runners import StartedRunners
 from alkstore.stop_token import StopToken, check_stop
 from alkstore.traits import Delivery, Handler, Listener, LockHandle, Outbox, Queue, Runner
 from alkstore.values import Job, Schedule
@@ -78,7 +80,9 @@ class MemoryStore:
         self._locks = Locks(self._access)
         self._schedules = Schedules(self._access)
         self._leading = Leading(self._access, self._schedules)
-        self._runners = Runners(self._access, self._leading, self._schedules)
+        self._runners = StartedRunners(
+            partial(scheduler_runner, self._access, self._leading, self._schedules)
+        )
         _stores.add(self)
 
     def sibling(self) -> MemoryStore:
