@@ -11,7 +11,7 @@ from alkstore.options import QUEUE_DEFAULTS
 from alkstore_postgres.database.arrays import LongArray, MomentArray, TidArray
 from alkstore_postgres.database.errors import translate
 from alkstore_postgres.database.session import Session
-from alkstore_postgres.scheduler.plan import Firing, Plan
+from alkstore_postgres.scheduler.plan import Fault, Firing, Plan
 
 _ROW_ERRORS = frozenset({"22", "23", "P0"})
 """Classes of errors that are about the values of a row: data, constraints, raised by a trigger."""
@@ -88,7 +88,9 @@ class Fires:
                     raise
                 if len(batch) == 1:
                     told = translate(error) if isinstance(error, psycopg.Error) else error
-                    made.faults[batch[0].name] = f"its jobs cannot be stored: {told}"
+                    (firing,) = batch
+                    reason = f"its jobs cannot be stored: {told}"
+                    made.faults.append(Fault(firing.number, firing.name, reason))
                 else:
                     half = len(batch) // 2
                     batches += [batch[half:], batch[:half]]

@@ -32,19 +32,36 @@ class Firing(NamedTuple):
     skipped: int
 
 
+class Fault(NamedTuple):
+    """One schedule that cannot be fired.
+
+    Attributes:
+        number: Its number among the rows of the slice: its name need not tell it apart.
+        name: The schedule, as far as its row still says; ``None`` when it does not.
+        reason: Why it cannot.
+    """
+
+    number: int
+    name: str | None
+    reason: str
+
+
 @dataclass(slots=True)
 class Plan:
     """What becomes of the rows of a slice.
 
     Attributes:
         firings: Those that fire.
-        faults: Name and reason of those that cannot.
+        faults: Those that cannot.
+        refused: How many of those the database would not let be set aside; once that was tried,
+            `faults` is without them.
         left: Whether rows stay for the next slice.
         reached: How many of the rows were dealt with.
     """
 
     firings: list[Firing] = field(default_factory=list)
-    faults: dict[str, str] = field(default_factory=dict)
+    faults: list[Fault] = field(default_factory=list)
+    refused: int = 0
     left: bool = False
     reached: int = 0
 
@@ -67,12 +84,13 @@ def plan(rows: Iterable[Row], now: int, most_fires: int) -> Plan:
         result.reached += 1
         reason = fault(row)
         if reason is not None:
-            result.faults[row.name] = reason
+            result.faults.append(Fault(number, row.name, reason))
             continue
         try:
             owed = due(row.boundary, row.interval, now, latest=row.catch_up == "latest")
         except NoBoundaryLeft:
-            result.faults[row.name] = "its next boundary lies after the year 9999"
+            reason = "its next boundary lies after the year 9999"
+            result.faults.append(Fault(number, row.name, reason))
             continue
         if owed.fires:
             fires += len(owed.fires)

@@ -11,7 +11,7 @@ from alkstore_postgres.scheduler.plan import Plan
 logger = logging.getLogger("alkstore.scheduler")
 
 _LOGGED = 20
-"""How many lines of a kind one slice logs."""
+"""How many lines about skipped boundaries one slice logs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +57,26 @@ class Mode:
     careful: bool
 
 
-def tell(made: Plan) -> None:
-    """Log what was set aside or passed over, once it is committed."""
-    for name, reason in list(made.faults.items())[:_LOGGED]:
-        logger.error("schedule %a is quarantined until it is registered again: %s", name, reason)
+def tell(made: Plan, *, refused_before: int = 0) -> None:
+    """Log what was set aside or passed over, once it is committed.
+
+    Each schedule that was set aside is named: that happens to it once, and it may be the only
+    line about why its jobs stay away. Skipped boundaries come again, so few lines tell of them.
+
+    Args:
+        made: What the slice did.
+        refused_before: How many could not be set aside in a slice before, which was told.
+    """
+    for fault in made.faults:
+        logger.error(
+            "schedule %a is quarantined until it is registered again: %s", fault.name, fault.reason
+        )
+    if made.refused > refused_before:
+        logger.error(
+            "%d schedules that cannot be fired could not be quarantined either: the database "
+            "lets nothing be written there; schedules() shows why they cannot be fired",
+            made.refused,
+        )
     skipping = [firing for firing in made.firings if firing.passed_over]
     for firing in skipping[:_LOGGED]:
         logger.warning(
@@ -69,6 +85,6 @@ def tell(made: Plan) -> None:
             firing.passed_over,
             len(firing.fires),
         )
-    unsaid = max(len(made.faults) - _LOGGED, 0) + max(len(skipping) - _LOGGED, 0)
-    if unsaid:
-        logger.warning("%d further schedules were quarantined or skipped boundaries", unsaid)
+    unsaid = len(skipping) - _LOGGED
+    if unsaid > 0:
+        logger.warning("%d further schedules skipped boundaries; schedules() counts them", unsaid)

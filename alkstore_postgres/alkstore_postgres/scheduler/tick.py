@@ -12,6 +12,7 @@ from typing import Any
 import psycopg
 
 from alkstore.errors import AlkstoreError, DatabaseError
+from alkstore_postgres.database.arrays import TidArray
 from alkstore_postgres.database.database import Database
 from alkstore_postgres.database.errors import NOTIFY_QUEUE_FULL
 from alkstore_postgres.database.session import Session
@@ -25,7 +26,7 @@ from alkstore_postgres.scheduler.instants import (
     to_micros,
 )
 from alkstore_postgres.scheduler.outlook import Outlook
-from alkstore_postgres.scheduler.plan import Plan, plan
+from alkstore_postgres.scheduler.plan import Fault, Plan, plan
 from alkstore_postgres.scheduler.row import Row, fault
 from alkstore_postgres.scheduler.slices import Mode, Slice, tell
 
@@ -63,6 +64,7 @@ class Ticker:
         self._channel = channel
         self._limit = ttl / 4
         self._rows = FIRST_ROWS
+        self._refused = 0
         package = __package__
         self._sql = Statements(package, "tick.sql", database.schema)
         self._fires = Fires(self._sql["fire"])
@@ -142,7 +144,8 @@ class Ticker:
                     raise
             else:
                 self._adapt(done, time.monotonic() - began)
-                tell(made)
+                tell(made, refused_before=self._refused)
+                self._refused = max(self._refused, made.refused)
                 return done
 
     def _adapt(self, done: Slice, seconds: float) -> None:
@@ -175,9 +178,9 @@ class Ticker:
                 self._fires.store_carefully(session, made, places)
             else:
                 self._fires.store(session, made.firings, places)
-            if made.faults:
-                params = {"schedules": list(made.faults), "reasons": list(made.faults.values())}
-                session.execute(self._sql["quarantine"], params)
+            self._quarantine(session, made, places)
+            if not (made.firings or made.faults) and not _later(since, mode.since):
+                made.left = False  # nothing changed: the next slice would find the same
             outlook = self._finish(session, made, wakes=mode.wakes)
             done = Slice(
                 fired=sum(len(firing.fires) for firing in made.firings),
@@ -194,6 +197,7 @@ class Ticker:
         since = "-infinity" if mode.since is None else from_micros(mode.since)
         params = {"rows": self._rows, "since": since}
         due = session.fetch_raw(self._sql["due"], params)
+        places = [columns[1] for columns in due]
         rows = [Row._make(columns[2:]) for columns in due]
         made = plan(rows, due[0][0], MOST_FIRES) if due else Plan()
         reached = rows[made.reached - 1].boundary if rows else None
@@ -202,11 +206,25 @@ class Ticker:
             for statement in ("missing", "beyond"):
                 found = session.fetch_raw(self._sql[statement], params)
                 made.left = made.left or len(found) == self._rows
-                judged = (Row._make(columns[2:]) for columns in found)
-                made.faults.update({row.name: fault(row) or "" for row in judged})
+                for place, row in ((columns[1], Row._make(columns[2:])) for columns in found):
+                    made.faults.append(Fault(len(places), row.name, fault(row) or ""))
+                    places.append(place)
         if reached is not None and not in_calendar(reached):
             reached = None
-        return made, [columns[1] for columns in due], reached
+        return made, places, reached
+
+    def _quarantine(self, session: Session, made: Plan, places: list[bytes]) -> None:
+        """Set the faulty ones aside; the plan keeps those for which that worked."""
+        faults = made.faults
+        if not faults:
+            return
+        params = {
+            "places": TidArray([places[bad.number] for bad in faults]),
+            "reasons": [bad.reason for bad in faults],
+        }
+        done = {number for (number,) in session.fetch_all(self._sql["quarantine"], params)}
+        made.faults = [bad for number, bad in enumerate(faults, 1) if number in done]
+        made.refused = len(faults) - len(made.faults)
 
     def _finish(self, session: Session, made: Plan, *, wakes: bool) -> Outlook | None:
         """Send the wakes of what was fired; the last slice reads what comes next as well."""
@@ -223,3 +241,8 @@ class Ticker:
             row = session.fetch_one(self._outlook)
         assert row is not None  # noqa: S101 - the statement returns one row
         return Outlook.read(row[:4], asked_at)
+
+
+def _later(since: int | None, before: int | None) -> bool:
+    """Return whether a slice that begins at *since* leaves something of the one before out."""
+    return since is not None and (before is None or since > before)

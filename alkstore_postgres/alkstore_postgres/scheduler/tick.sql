@@ -92,15 +92,17 @@ ORDER BY fire.position;
 
 -- name: quarantine
 -- Sets schedules aside, with the reason, until they are registered again.
--- Carried by schedules_pkey; the arrays stand in subqueries as in fire.
+-- The numbers of those that were set aside come back, from 1: a trigger may refuse silently.
+-- No index: the rows are found where they are, as in fire. A damaged name finds nothing.
 UPDATE {schema}.schedules AS s
 SET quarantine = bad.reason,
     updated_at = pg_catalog.statement_timestamp()
 FROM ROWS FROM (
-    pg_catalog.unnest((SELECT %(schedules)s::pg_catalog.text[])),
+    pg_catalog.unnest((SELECT %(places)s::pg_catalog.tid[])),
     pg_catalog.unnest((SELECT %(reasons)s::pg_catalog.text[]))
-) AS bad (name, reason)
-WHERE s.name = bad.name;
+) WITH ORDINALITY AS bad (place, reason, number)
+WHERE s.ctid = bad.place
+RETURNING bad.number;
 
 -- name: wakes
 -- One wake for each queue of the array; heard after the commit, gone with a rollback.

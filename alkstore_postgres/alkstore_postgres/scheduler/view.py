@@ -51,7 +51,7 @@ def to_schedule(columns: Sequence[Any], codec: Codec) -> Schedule:
     expires = finite(row.expires)
     return Schedule(
         stored=Payload(payload or b"", lambda raw: decode_payload(codec, raw)),
-        name=row.name,
+        name=row.name or "",
         spec=row.spec or "",
         interval=_interval(row),
         queue=row.queue or "",
@@ -84,7 +84,7 @@ def report(rows: Iterable[Sequence[Any]]) -> ScheduleReport:
         paused += bool(row.paused)
         reason = _reason(row)
         if reason is not None:
-            quarantined[row.name] = reason
+            quarantined[row.name or ""] = reason
         elif not row.paused:
             overdue = to_micros(now) - row.boundary
             if overdue > max(2 * row.interval, _LATE_AFTER):

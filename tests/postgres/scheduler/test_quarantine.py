@@ -182,6 +182,64 @@ def test_a_name_that_breaks_the_rule_is_set_aside(
     assert ticker.tick(None).progress is False
 
 
+@pytest.mark.parametrize("time", ["next_fire_at", "NULL", "'infinity'"])
+def test_rows_whose_names_do_not_tell_them_apart_are_set_aside_each(
+    *,
+    pair: PostgresStore,
+    table: ScheduleTable,
+    ticker: Ticker,
+    caplog: pytest.LogCaptureFixture,
+    time: str,
+) -> None:
+    """The key and the names are gone: a row is found where it is, not by its name."""
+    table.run("ALTER TABLE {schedules} DROP CONSTRAINT schedules_pkey")
+    table.run("ALTER TABLE {schedules} ALTER COLUMN name DROP NOT NULL")
+    table.run("INSERT INTO {schedules} SELECT * FROM {schedules} WHERE name = 'bad'")
+    table.run(f"UPDATE {{schedules}} SET name = NULL, next_fire_at = {time} WHERE name = 'bad'")
+    done = ticker.tick(None)
+    assert (done.fired, done.quarantined) == (1, 2)
+    assert caplog.text.count("is quarantined") == 2
+    assert ticker.tick(None).progress is False
+    assert caplog.text.count("is quarantined") == 2
+    shown = sorted((one.name, one.quarantine is None) for one in pair.schedules())
+    assert shown == [("", False), ("", False), ("good", True)]
+    assert "schedule name" in pair._parts.registry.report().quarantined[""]
+
+
+@pytest.mark.parametrize("count", [3, 500])
+def test_a_row_that_cannot_be_set_aside_either_is_no_progress_and_told_once(
+    *,
+    pair: PostgresStore,
+    table: ScheduleTable,
+    ticker: Ticker,
+    caplog: pytest.LogCaptureFixture,
+    count: int,
+) -> None:
+    """A trigger swallows the change: the tick ends, and the loop does not spin."""
+    table.run(
+        "INSERT INTO {schedules} (name, spec, queue, payload, priority, catch_up, next_fire_at,"
+        " created_at, updated_at) SELECT 's' || n, 'banana', 'q', '1', 0, 'all',"
+        " now() - interval '1 h', now(), now() FROM generate_series(1, %s) n",
+        count,
+    )
+    table.run(
+        f'CREATE FUNCTION "{table._schema}".swallow() RETURNS trigger LANGUAGE plpgsql AS'
+        " $$ BEGIN RETURN CASE WHEN NEW.spec = 'banana' THEN NULL ELSE NEW END; END $$"
+    )
+    table.run(
+        "CREATE TRIGGER swallow BEFORE UPDATE ON {schedules} FOR EACH ROW"
+        f' EXECUTE FUNCTION "{table._schema}".swallow()'
+    )
+    done = [ticker.tick(None) for _ in range(4)]
+    assert [one.quarantined for one in done] == [0] * 4
+    assert done[-1].progress is False
+    assert done[-1].outlook is not None
+    assert done[-1].outlook.pending
+    assert caplog.text.count("could not be quarantined") == 1
+    assert f"{count} schedules" in caplog.text
+    assert {one.quarantine is None for one in pair.schedules() if one.spec == "banana"} == {False}
+
+
 def test_a_boundary_in_the_last_second_of_the_calendar_waits_for_its_time(
     pair: PostgresStore, table: ScheduleTable, ticker: Ticker
 ) -> None:

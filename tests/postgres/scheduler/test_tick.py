@@ -471,13 +471,26 @@ def test_a_frozen_ticker_is_ended_by_the_server_and_nothing_of_it_stays(
     )
 
 
-def test_a_large_tick_logs_a_bounded_number_of_lines(
+def test_each_schedule_that_is_set_aside_is_logged_once(
     table: ScheduleTable, ticker: Ticker, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """However many at once: it is the only line that ever names it."""
     many(table, 400)
     table.run("UPDATE {schedules} SET spec = 'banana'")
     with caplog.at_level(logging.WARNING, "alkstore"):
-        assert ticker.tick(None).quarantined == 400
+        for quarantined in (400, 0):
+            assert ticker.tick(None).quarantined == quarantined
+    named = [record.args[0] for record in caplog.records if isinstance(record.args, tuple)]
+    assert sorted(map(str, named)) == sorted(f"s{number}" for number in range(1, 401))
+
+
+def test_a_large_tick_logs_a_bounded_number_of_lines_about_skipped_boundaries(
+    table: ScheduleTable, ticker: Ticker, caplog: pytest.LogCaptureFixture
+) -> None:
+    many(table, 400, seconds=7_300)
+    table.run("UPDATE {schedules} SET catch_up = 'latest'")
+    with caplog.at_level(logging.WARNING, "alkstore"):
+        assert ticker.tick(None).skipped == 800
     assert len(caplog.records) == slices._LOGGED + 1
     assert "380 further" in caplog.text
 

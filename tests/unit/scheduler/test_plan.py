@@ -82,14 +82,14 @@ def test_what_does_not_keep_a_row_from_firing_is_no_fault(column: str, value: An
 def test_damaged_rows_are_set_aside_and_the_others_fire() -> None:
     rows = [ROW._replace(name="bad", spec="banana"), ROW._replace(name="good")]
     made = plan(rows, NOW_MICROS, 100)
-    assert list(made.faults) == ["bad"]
+    assert [(fault.number, fault.name) for fault in made.faults] == [(0, "bad")]
     assert [firing.name for firing in made.firings] == ["good"]
     assert not made.left
 
 
 def test_a_row_of_the_wrong_type_is_set_aside_too() -> None:
     odd: Any = "soon"
-    assert "unexpected" in plan([ROW._replace(expires=odd)], NOW_MICROS, 100).faults["s"]
+    assert "unexpected" in plan([ROW._replace(expires=odd)], NOW_MICROS, 100).faults[0].reason
 
 
 def test_a_slice_takes_no_further_schedule_once_it_has_enough_fires() -> None:
@@ -103,7 +103,7 @@ def test_a_slice_takes_no_further_schedule_once_it_has_enough_fires() -> None:
 def test_a_grid_that_ends_with_the_calendar_is_set_aside_unfired() -> None:
     made = plan([ROW._replace(next_fire_at=LAST_MICROS)], LAST_MICROS, 100)
     assert made.firings == []
-    assert "year 9999" in made.faults["s"]
+    assert "year 9999" in made.faults[0].reason
 
 
 def test_the_count_of_skipped_boundaries_never_overflows() -> None:
