@@ -71,6 +71,7 @@ class JobPool(Supervisor):
         self._settlement = Settlement(queue, self._claims, self._status)
         self._crew: list[threading.Thread] = []
         self._dismissed = False
+        self._careful = True
 
     # -- for subclasses
 
@@ -126,6 +127,8 @@ class JobPool(Supervisor):
                         self._grow(len(handles))
                     finally:
                         self._claims.admit(handles)
+                    if handles:
+                        self._careful = any(map(_may_be_dangerous, handles))
                     self._status.good(_PART, "working")
                     waits = True
                 elif not self._claims.claimer.park(
@@ -143,7 +146,7 @@ class JobPool(Supervisor):
     def _room(self) -> int:
         """Return how many jobs to claim now; 0: wait."""
         claims = self._claims
-        ahead = self._ahead()
+        ahead = 0 if self._careful else self._ahead()
         most = self._concurrency + ahead
         if claims.unsettled > 2 * most:
             return 0  # the database does not keep up
@@ -190,6 +193,15 @@ class JobPool(Supervisor):
         self._dismissed = True
         claims.settler.unpark()
         claims.heart.unpark()
+
+
+def _may_be_dangerous(handle: JobHandle) -> bool:
+    """Return whether a job should not be claimed together with others that are not begun.
+
+    One that was tried before may be what ended its worker's process, and one on its last
+    attempt would become a dead letter, unbegun, with a process that another one ends.
+    """
+    return handle.attempt > 1 or handle.attempt >= handle.max_attempts
 
 
 def round_down(count: int) -> int:

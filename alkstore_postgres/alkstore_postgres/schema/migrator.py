@@ -147,13 +147,13 @@ class Migrator:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """Run a transaction that trusts no search path.
+        """Run a transaction that trusts no setting of the role's.
 
         Read committed, because what is read after the advisory lock must be what its
         former holder committed.
         """
         with read_committed(self._connection):
-            self._session.execute(self._sql["trusted_path"])
+            self._session.execute(self._sql["trusted_settings"])
             yield
 
     def _state(self) -> tuple[int, int]:

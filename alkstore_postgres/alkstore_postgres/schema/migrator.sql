@@ -3,9 +3,12 @@
 -- works behind a pooler and a killed migrator leaves nothing.
 SELECT pg_catalog.pg_advisory_xact_lock(%(key)s);
 
--- name: trusted_path
--- The names in the migrations mean what PostgreSQL means by them, in this transaction.
-SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+-- name: trusted_settings
+-- The names in the migrations mean what PostgreSQL means by them, in this transaction, and no
+-- time limit of the role's ends the wait for another migrator or the building of an index.
+SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),
+       pg_catalog.set_config('lock_timeout', '0', true),
+       pg_catalog.set_config('statement_timeout', '0', true);
 
 -- name: encoding
 SELECT pg_catalog.current_setting('server_encoding');

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +16,7 @@ from psycopg_pool import ConnectionPool
 import alkstore
 import alkstore_postgres
 from alkstore_postgres import PostgresStore
+from alkstore_postgres.schema.migrator import Migrator
 from tests.support.waiting import wait_until
 
 
@@ -72,6 +74,32 @@ def test_reading_and_writing_the_tables_is_enough_at_run_time(
     for migrate in (True, False):
         with alkstore_postgres.open(as_role, schema, migrate=migrate) as store:
             live(store)
+
+
+def test_the_roles_time_limits_do_not_end_the_wait_for_another_migrator(
+    connection: psycopg.Connection[Any], conninfo: str, schema: str
+) -> None:
+    key = Migrator(connection, schema)._lock_key()
+    limited = make_conninfo(conninfo, options="-c lock_timeout=20ms -c statement_timeout=100ms")
+    opened: list[BaseException | None] = []
+
+    def boot() -> None:
+        try:
+            alkstore_postgres.open(limited, schema).close()
+        except BaseException as error:  # noqa: BLE001 - told below
+            opened.append(error)
+        else:
+            opened.append(None)
+
+    waits = """SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'advisory'
+        AND state_change < clock_timestamp() - interval '0.5 s'"""
+    connection.execute("SELECT pg_advisory_lock(%s)", [key])
+    thread = threading.Thread(target=boot)
+    thread.start()
+    wait_until(lambda: opened or connection.execute(waits).fetchone() != (0,), 20)
+    connection.execute("SELECT pg_advisory_unlock(%s)", [key])
+    thread.join(20)
+    assert opened == [None]
 
 
 def test_a_pool_in_read_only_mode_migrates_as_well(conninfo: str, schema: str) -> None:

@@ -178,6 +178,19 @@ def test_asynchronous_connections_are_refused_by_name(store: PostgresStore, conn
     asyncio.run(attempt())
 
 
+def test_autocommit_is_refused_in_a_pipeline_that_holds_something_back(
+    store: PostgresStore, conninfo: str
+) -> None:
+    with psycopg.connect(conninfo, autocommit=True) as connection, connection.pipeline():
+        connection.execute("SELECT 1")
+        with pytest.raises(alkstore.NoTransaction):
+            store.enqueue_tx(connection, "emails", 1)
+        with connection.transaction():
+            store.enqueue_tx(connection, "emails", 2)
+    (job,) = store.queue("emails").claim("w", 5)
+    assert job.payload == 2
+
+
 def test_a_pipeline_carries_it(store: PostgresStore, conninfo: str) -> None:
     with psycopg.connect(conninfo) as connection, connection.pipeline():
         connection.execute("SELECT 1")

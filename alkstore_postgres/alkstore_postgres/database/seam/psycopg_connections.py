@@ -35,9 +35,19 @@ def join_psycopg(tx: Any) -> Joined | None:
         return None
     if connection.closed:
         raise DatabaseError(CLOSED, retryable=True)
-    if connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE:
+    if connection.autocommit and not _in_transaction(connection):
         raise NoTransaction(AUTOCOMMIT_REFUSED)
     return _PsycopgJoined(connection) if is_utf8(connection) else _InAscii(connection)
+
+
+def _in_transaction(connection: psycopg.Connection[Any]) -> bool:
+    """Return whether a transaction is open that the caller has begun."""
+    info = connection.info
+    if info.transaction_status == TransactionStatus.ACTIVE and info.pipeline_status:
+        # What the pipeline holds back has not said yet whether it began one.
+        with translated(), connection.pipeline() as pipeline:
+            pipeline.sync()
+    return info.transaction_status != TransactionStatus.IDLE
 
 
 class _PsycopgJoined:
