@@ -19,10 +19,10 @@ from datetime import datetime
 SHARE = 20
 """A full look may take one part in so many of the time."""
 
-SLOW_LOOK = 0.004
+SLOW_LOOK = 0.002
 """A full look that takes longer on the server is slow, in seconds."""
 
-SLOW_ROW = 0.00002
+SLOW_ROW = 0.00001
 """What each claimed row may add to that, in seconds."""
 
 SLOW_LOOKS = 5
