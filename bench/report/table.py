@@ -89,4 +89,6 @@ def number(value: float) -> str:
     if value >= 1_000:
         digits = 3 - len(f"{value:.0f}")
         return f"{round(value, digits):,.0f}"
+    if round(value) >= 1_000:
+        return f"{value:,.0f}"
     return f"{value:.0f}" if value >= 100 or value == int(value) else f"{value:.3g}"
