@@ -214,9 +214,10 @@ class RunnerHealth:
             claims are held, those that wait for a handler or for their settlement included;
             ``finished``, how many handlers have ended so far.
 
-            A scheduler that leads, each only when there is one: ``late``, the names of the
-            schedules that should have fired long ago; ``quarantined``, for each schedule that
-            cannot be fired the reason, by name.
+            A scheduler that leads, or wants to go on leading, each only when there is one:
+            ``late``, the names of the schedules that should have fired long ago;
+            ``quarantined``, for each schedule that cannot be fired the reason, by name. While
+            the database does not answer they are those that were found last.
     """
 
     healthy: bool

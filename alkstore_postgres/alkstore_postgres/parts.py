@@ -10,6 +10,7 @@ from typing import Any
 import psycopg
 
 from alkstore.errors import StoreClosed
+from alkstore.runners.leader_watch import LeaderWatch
 from alkstore.stop_token import StopToken
 from alkstore_postgres.database.database import Database
 from alkstore_postgres.database.errors import translated
@@ -86,7 +87,7 @@ class Parts:
         finally:
             connection.close()
 
-    def lead(self, stop: StopToken, on_good_turn: Callable[[], None] | None = None) -> None:
+    def lead(self, stop: StopToken, watch: LeaderWatch | None = None) -> None:
         """Run a leader loop of its own until *stop* is cancelled.
 
         Raises:
@@ -95,7 +96,7 @@ class Parts:
         own = stop.child()
         self._leading[id(own)] = own
         try:
-            LeaderLoop(self.database, self.leases, self.hub).run(own, on_good_turn)
+            LeaderLoop(self.database, self.leases, self.hub).run(own, watch)
         finally:
             del self._leading[id(own)]
         if not stop.cancelled:

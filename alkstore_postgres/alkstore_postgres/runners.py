@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from alkstore.errors import LeadershipLost
 from alkstore.names import SCHEDULER_LOCK
 from alkstore.runners import SchedulerRunner
+from alkstore.runners.leader_watch import LeaderWatch
 from alkstore.stop_token import Parker, StopToken
 from alkstore_postgres.parts import Parts
 
@@ -32,11 +31,11 @@ class _Turns:
         self._parker = Parker()
         self._hears = False
 
-    def lead(self, stop: StopToken, on_good_turn: Callable[[], None]) -> None:
+    def lead(self, stop: StopToken, watch: LeaderWatch) -> None:
         """Lead until *stop* is cancelled."""
         self._hear()
         try:
-            self._parts.lead(stop, on_good_turn)
+            self._parts.lead(stop, watch)
         except LeadershipLost:
             raise
         except BaseException:

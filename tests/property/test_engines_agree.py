@@ -409,8 +409,8 @@ class EnginesAgree(RuleBasedStateMachine):
         store = self.engines.stores[number]
         memory, postgres = StopToken(), StopToken()
         self.engines.both(
-            lambda: store.memory._leading.run(memory, memory.cancel),
-            lambda: store.postgres._parts.lead(postgres, postgres.cancel),
+            lambda: store.memory._leading.run(memory, OneTurn(memory)),
+            lambda: store.postgres._parts.lead(postgres, OneTurn(postgres)),
         )
 
     @rule(number=numbers)
@@ -590,6 +590,24 @@ _REFUSED: list[Callable[[Any], Any]] = [
 
 def _itself(handle: JobHandle | LockHandle) -> JobHandle | LockHandle:
     return handle
+
+
+class OneTurn:
+    """Ends a leader loop after its first good turn.
+
+    Args:
+        stop: What ends it.
+    """
+
+    def __init__(self, stop: StopToken) -> None:
+        self._stop = stop
+
+    def led(self, until: float) -> None:  # noqa: ARG002 - of the trait
+        """End the loop."""
+        self._stop.cancel()
+
+    def failed(self, error: BaseException) -> None:
+        """Let it go on."""
 
 
 class _GivenUp(Exception):

@@ -28,16 +28,22 @@ class Leading:
         self.stop = StopToken()
         self.turns = 0
         self.error: BaseException | None = None
+        self.failures: list[BaseException] = []
         self._thread = threading.Thread(target=self._run, name="leading", daemon=True)
 
     def _run(self) -> None:
         try:
-            self.loop.run(self.stop, self._good_turn)
+            self.loop.run(self.stop, self)
         except BaseException as error:  # noqa: BLE001 - the test looks at it
             self.error = error
 
-    def _good_turn(self) -> None:
+    def led(self, until: float) -> None:  # noqa: ARG002 - of the trait
+        """Count a good turn; see `LeaderWatch`."""
         self.turns += 1
+
+    def failed(self, error: BaseException) -> None:
+        """Keep what failed; see `LeaderWatch`."""
+        self.failures.append(error)
 
     @property
     def running(self) -> bool:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
+import time
 import uuid
-from collections.abc import Callable
 from typing import Final
 
 from alkstore.errors import LeadershipLost, StoreClosed
@@ -13,6 +14,7 @@ from alkstore.memory.access import Access, Sleeper
 from alkstore.memory.leases import Lease, Leases
 from alkstore.memory.schedules import Schedules
 from alkstore.names import SCHEDULER_LOCK
+from alkstore.runners.leader_watch import LeaderWatch
 from alkstore.stop_token import StopToken
 
 TTL: Final = 10.0
@@ -40,12 +42,12 @@ class Leading:
         self._schedules = schedules
         self._tokens: dict[int, tuple[StopToken, threading.Event]] = {}
 
-    def run(self, stop: StopToken, on_good_turn: Callable[[], None] | None = None) -> None:
+    def run(self, stop: StopToken, watch: LeaderWatch | None = None) -> None:
         """Lead until *stop* is cancelled; see `Scheduler.run_schedules`.
 
         Args:
             stop: Ends the loop.
-            on_good_turn: Called after each turn as the leader.
+            watch: Told of each good turn as the leader; what fails ends the loop.
 
         Raises:
             LeadershipLost: Another runner holds the lease, or took it; with the seconds
@@ -55,7 +57,7 @@ class Leading:
         own, ended = stop.child(), threading.Event()
         self._tokens[id(own)] = own, ended
         try:
-            self._lead(own, on_good_turn)
+            self._lead(own, watch)
         finally:
             del self._tokens[id(own)]
             ended.set()
@@ -75,7 +77,7 @@ class Leading:
         """Forget the parent's loops."""
         self._tokens = {}
 
-    def _lead(self, stop: StopToken, on_good_turn: Callable[[], None] | None) -> None:
+    def _lead(self, stop: StopToken, watch: LeaderWatch | None) -> None:
         with Sleeper(self._access, SCHEDULER_LOCK, stop) as sleeper:
             if stop.cancelled:
                 return
@@ -86,9 +88,10 @@ class Leading:
             logger.info("leading: lease %d is held by %s", lease.token, lease.owner)
             try:
                 while not stop.cancelled:
+                    until = self._end_of_lease()
                     nap = self._turn(lease)
-                    if on_good_turn is not None:
-                        on_good_turn()
+                    if watch is not None:
+                        watch.led(until)
                     sleeper.sleep(nap)
             finally:
                 released = self._leases.release(lease)
@@ -99,6 +102,11 @@ class Leading:
         self._schedules.tick(lambda: self._renew(lease))
         left = self._schedules.until_soonest()
         return RENEWAL if left is None else min(left, RENEWAL)
+
+    def _end_of_lease(self) -> float:
+        """Return until when a lease that is renewed now holds, as `time.monotonic` tells."""
+        left = self._access.data.clock.nap(TTL)
+        return math.inf if left is None else time.monotonic() + left
 
     def _renew(self, lease: Lease) -> None:
         if not self._leases.renew(lease, TTL):

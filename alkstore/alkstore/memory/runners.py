@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from alkstore.errors import LeadershipLost
 from alkstore.memory.access import Access, Sleeper
 from alkstore.memory.leader import Leading
 from alkstore.memory.schedules import Schedules
 from alkstore.names import SCHEDULER_LOCK
 from alkstore.runners import SchedulerRunner
+from alkstore.runners.leader_watch import LeaderWatch
 from alkstore.stop_token import StopToken
 
 
@@ -37,12 +36,12 @@ class _Turns:
         self._leading = leading
         self._sleeper: Sleeper | None = None
 
-    def lead(self, stop: StopToken, on_good_turn: Callable[[], None]) -> None:
+    def lead(self, stop: StopToken, watch: LeaderWatch) -> None:
         """Lead until *stop* is cancelled."""
         if self._sleeper is None:
             self._sleeper = Sleeper(self._access, SCHEDULER_LOCK, stop).__enter__()
         try:
-            self._leading.run(stop, on_good_turn)
+            self._leading.run(stop, watch)
         except LeadershipLost:
             raise
         except BaseException:

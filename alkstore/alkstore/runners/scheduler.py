@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from alkstore._typing import override
-from alkstore.errors import AlkstoreError, LeadershipLost
+from alkstore.errors import LeadershipLost
+from alkstore.runners.leader_watch import LeaderWatch
+from alkstore.runners.review import NoAnswer, Review
+from alkstore.runners.status import Status
 from alkstore.runners.supervisor import Supervisor
 from alkstore.stop_token import StopToken
+from alkstore.values import RunnerState
 
-Lead = Callable[[StopToken, Callable[[], None]], None]
-"""Leads until the token is cancelled, and calls its second argument after each good turn;
-raises `LeadershipLost` when another leads."""
+Lead = Callable[[StopToken, LeaderWatch], None]
+"""Leads until the token is cancelled, and tells its second argument of each turn, good or
+failed; raises `LeadershipLost` when another leads."""
 
 StandBy = Callable[["float | None", StopToken], None]
 """Waits until the lease is said to be free, for so many seconds, or until the stop."""
@@ -33,14 +38,17 @@ class SchedulerRunner(Supervisor):
     """One thread that leads whenever no other scheduler does.
 
     Its state is ``leading`` from the first good turn as the leader, ``standby`` while
-    another leads, and ``backing-off`` after an error that is not a lost leadership.
+    another leads, and ``backing-off`` after an error that is not a lost leadership, until
+    the next good turn; also when its lease has not been renewed in time, whatever its loop
+    is stuck in.
 
     Args:
         lead: Leads, and blocks meanwhile.
         standby: Waits for the lease.
         review: Returns what is wrong with the schedules: under ``late`` the names of those
             that should have fired long ago, under ``quarantined`` the reason for each that
-            cannot be fired. Asked by `health` while this runner leads.
+            cannot be fired. Asked by `health` while this runner leads or wants to go on
+            leading, in a thread of its own: it may block.
     """
 
     def __init__(
@@ -52,8 +60,18 @@ class SchedulerRunner(Supervisor):
         super().__init__("scheduler", _PATIENCE)
         self._lead = lead
         self._standby = standby
-        self._review = review
+        self._review = None if review is None else Review(review, "alkstore scheduler: review")
         self._found: dict[str, Any] = {}
+        self._office = _Office(self._status)
+
+    @property
+    @override
+    def state(self) -> RunnerState:
+        """What it is doing; never ``leading`` after its lease has ended by itself."""
+        state = super().state
+        if state == "leading" and time.monotonic() > self._office.until:
+            return "backing-off"
+        return state
 
     @override
     def _begin(self) -> None:
@@ -62,15 +80,18 @@ class SchedulerRunner(Supervisor):
     def _run(self) -> None:
         while not self._token.cancelled:
             try:
-                self._lead(self._token, self._led)
+                self._hold_office()
             except LeadershipLost as lost:
                 self._status.good(_PART, "standby")
                 self._standby(self._patience_of(lost), self._token)
             else:
                 return
 
-    def _led(self) -> None:
-        self._status.good(_PART, "leading")
+    def _hold_office(self) -> None:
+        try:
+            self._lead(self._token, self._office)
+        finally:
+            self._office.held = False
 
     @staticmethod
     def _patience_of(lost: LeadershipLost) -> float:
@@ -79,16 +100,43 @@ class SchedulerRunner(Supervisor):
 
     @override
     def _problem(self) -> str | None:
-        self._found = {}
-        if self._review is None or self._status.state != "leading":
+        if self._review is None or not self._office.held:
             return None
         try:
-            self._found = {kind: found for kind, found in self._review().items() if found}
-        except AlkstoreError:
-            return None  # the leader meets the same trouble and tells of it
-        late = self._found.get("late")
+            answer = self._review.answer()
+        except NoAnswer as error:
+            return str(error)
+        self._found = found = {kind: names for kind, names in answer.items() if names}
+        late = found.get("late")
         return f"{len(late)} schedules should have fired long ago" if late else None
 
     @override
     def _details(self) -> dict[str, Any]:
-        return dict(self._found)
+        return dict(self._found) if self._office.held else {}
+
+
+class _Office:
+    """What the leader loop has told so far.
+
+    Args:
+        status: Where good turns and failures are noted.
+
+    Attributes:
+        held: Whether there was a good turn, and the loop goes on.
+        until: When the lease ends unless it is renewed, as `time.monotonic` tells.
+    """
+
+    def __init__(self, status: Status) -> None:
+        self._status = status
+        self.held = False
+        self.until = 0.0
+
+    def led(self, until: float) -> None:
+        """Note a good turn of the leader; see `LeaderWatch`."""
+        self.until = until
+        self.held = True
+        self._status.good(_PART, "leading")
+
+    def failed(self, error: BaseException) -> None:
+        """Note a turn that failed; see `LeaderWatch`."""
+        self._status.failed(_PART, error)

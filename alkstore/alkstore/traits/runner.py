@@ -25,7 +25,8 @@ class Runner(Protocol):
         """What it is doing.
 
         ``starting`` until the first good turn, ``leading`` or ``standby`` (a scheduler),
-        ``working`` (the others), ``backing-off`` after an error until the next good turn,
+        ``working`` (the others), ``backing-off`` after an error until the next good turn
+        (and for a leader whose lease was not renewed in time),
         ``stopped`` when it has ended, or has given up what a handler still works on. A
         runner that is asked to stop keeps its state until then.
         """
@@ -39,7 +40,8 @@ class Runner(Protocol):
     def health(self) -> RunnerHealth:
         """Return whether it does what it should.
 
-        A scheduler that leads asks the database for schedules that are late or quarantined;
+        A scheduler that leads has the database asked for schedules that are late or
+        quarantined, in the background, and waits a second for the answer at the most;
         nothing else makes a round trip.
 
         Returns:

@@ -1,4 +1,4 @@
-"""What a leader makes of its failures: a line in the log, a rest, at last the end of its term."""
+"""What a leader makes of its failures: they are told, a rest, at last the end of its term."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import logging
 import time
 
 from alkstore.errors import DatabaseError
+from alkstore.runners.leader_watch import LeaderWatch
 from alkstore.runners.pause import pause
 
 logger = logging.getLogger("alkstore.scheduler")
@@ -16,17 +17,21 @@ class Failures:
 
     Args:
         ttl: The lease's time to live, in seconds.
+        watch: Told of each failure; ``None``: they are logged here.
     """
 
-    def __init__(self, ttl: float) -> None:
+    def __init__(self, ttl: float, watch: LeaderWatch | None = None) -> None:
+        self._watch = watch
         self._patience = 2 * ttl
         self._in_a_row = 0
         self._ticks_fail_since: float | None = None
 
     def note(self, error: Exception, what: str) -> float:
-        """Log a failure, more and more rarely; return how many seconds to rest."""
+        """Tell of a failure (log it, more and more rarely); return how many seconds to rest."""
         self._in_a_row += 1
-        if self._in_a_row & (self._in_a_row - 1) == 0:
+        if self._watch is not None:
+            self._watch.failed(error)
+        elif self._in_a_row & (self._in_a_row - 1) == 0:
             logger.warning(
                 "%s (%d in a row), trying again: %s: %s",
                 what,
@@ -39,9 +44,9 @@ class Failures:
 
     def over(self) -> None:
         """Forget the failures: something went well."""
-        if self._in_a_row:
+        if self._in_a_row and self._watch is None:
             logger.info("the scheduler goes on after %d failures", self._in_a_row)
-            self._in_a_row = 0
+        self._in_a_row = 0
 
     def tick_failed(self) -> None:
         """Note that a tick failed although the lease had just been renewed."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
 
 from alkstore.names import SCHEDULER_LOCK
+from alkstore.runners.leader_watch import LeaderWatch
 from alkstore.stop_token import StopToken
 from alkstore_postgres.database.database import Database
 from alkstore_postgres.lock.leases import Leases
@@ -38,7 +38,7 @@ class LeaderLoop:
         self._ttl = ttl
         self._ticker = Ticker(database, leases, wake_channel(database.schema), ttl)
 
-    def run(self, stop: StopToken, on_good_turn: Callable[[], None] | None = None) -> None:
+    def run(self, stop: StopToken, watch: LeaderWatch | None = None) -> None:
         """Lead until *stop* is cancelled; see `Scheduler.run_schedules`.
 
         Returns within 100 ms of the cancellation, the lease given back unless the
@@ -46,8 +46,8 @@ class LeaderLoop:
 
         Args:
             stop: Ends the loop.
-            on_good_turn: Called, in another thread, after each turn or renewal as the
-                leader that went well.
+            watch: Told, in another thread, of each turn or renewal as the leader that went
+                well, and of each failure, which is logged here only when nobody is told.
 
         Raises:
             LeadershipLost: Another runner holds the lease, or took it; with the seconds
@@ -66,7 +66,7 @@ class LeaderLoop:
                 owner=uuid.uuid4().hex,
                 ttl=self._ttl,
                 stop=own,
-                on_good_turn=on_good_turn,
+                watch=watch,
             )
             sink = term.wake
             self._hub.attach(SCHEDULER_LOCK, sink)

@@ -10,17 +10,25 @@ from alkstore.codec import Codec, encode_payload
 from alkstore.errors import DatabaseError, InvalidOption, ScheduleQuarantined, UnknownSchedule
 from alkstore.names import SCHEDULER_LOCK, check_name
 from alkstore.options import QUEUE_DEFAULTS, ScheduleOptions, resolve_schedule
+from alkstore.stop_token import StopToken
 from alkstore.values import Schedule
 from alkstore_postgres.database.database import Database
 from alkstore_postgres.database.errors import NOTIFY_QUEUE_FULL
-from alkstore_postgres.database.session import Session
+from alkstore_postgres.database.session import Session, read_committed
 from alkstore_postgres.database.statements import Statements
+from alkstore_postgres.scheduler.attendant import Attendant
 from alkstore_postgres.scheduler.boundaries import NoBoundaryLeft, first_after
 from alkstore_postgres.scheduler.every import parse_every
 from alkstore_postgres.scheduler.instants import from_micros, in_calendar, is_sound, to_micros
 from alkstore_postgres.scheduler.registration import Registration, next_boundary
 from alkstore_postgres.scheduler.row import Row, fault
 from alkstore_postgres.scheduler.view import ScheduleReport, moment, report, to_schedule
+
+_REVIEW_LIMIT = 5.0
+"""After how long the server ends the statement of a review, in seconds."""
+
+_REVIEW_CUT = 10.0
+"""After how long the connection of a review is cut, in seconds: the server is out of reach."""
 
 T = TypeVar("T")
 
@@ -92,12 +100,32 @@ class Registry:
         return self._waking(lambda session: self._run_now(session, name))
 
     def review(self) -> dict[str, Any]:
-        """Return what is wrong with the schedules, for the health call of a runner."""
-        found = self.report()
+        """Return what is wrong with the schedules, for the health call of a runner.
+
+        However long a server is out of reach or a table locked, it ends, and gives its
+        connection back.
+
+        Raises:
+            DatabaseError: The database could not be asked, or did not answer in time.
+        """
+        attendant = Attendant(_REVIEW_CUT)
+        reports: list[ScheduleReport] = []
+
+        def ask(_stop: StopToken) -> None:
+            with attendant.call(), self._database.connection() as connection:
+                attendant.watch(connection)
+                with read_committed(connection):
+                    session = Session(connection)
+                    limit = {"limit": f"{_REVIEW_LIMIT * 1000:.0f}ms"}
+                    session.execute(self._sql["limit"], limit)
+                    reports.append(report(session.fetch_all(self._sql["judge"])))
+
+        attendant.run(ask, StopToken())
+        (found,) = reports
         return {"late": found.late, "quarantined": found.quarantined}
 
     def report(self) -> ScheduleReport:
-        """Return how the schedules stand, for the health call; reads every row."""
+        """Return how the schedules stand; reads every row."""
         return report(self._database.fetch_all(self._sql["judge"]))
 
     def _register(self, session: Session, wanted: Registration) -> _Outcome[Sequence[Any]]:

@@ -129,6 +129,10 @@ RETURNING id;
 SELECT pg_catalog.pg_notify(%(channel)s::pg_catalog.text, %(mechanism)s::pg_catalog.text)
     ::pg_catalog.text;
 
+-- name: limit
+-- A time limit for the statements of the rest of this transaction, waits for locks included.
+SELECT pg_catalog.set_config('statement_timeout', %(limit)s::pg_catalog.text, true);
+
 -- name: judge
 -- The store clock and every schedule, without the payloads.
 SELECT pg_catalog.statement_timestamp(),

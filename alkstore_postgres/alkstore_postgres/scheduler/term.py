@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
 
 from alkstore.errors import (
     DatabaseError,
@@ -13,6 +12,7 @@ from alkstore.errors import (
     StoreClosed,
 )
 from alkstore.names import SCHEDULER_LOCK
+from alkstore.runners.leader_watch import LeaderWatch
 from alkstore.stop_token import Parker, StopToken
 from alkstore_postgres.database.database import Database
 from alkstore_postgres.lock.leases import Lease, Leases
@@ -47,7 +47,7 @@ class Term:
         owner: The owner token, unique to this run.
         ttl: The lease's time to live, in seconds; it is renewed five times as often.
         stop: Ends the term.
-        on_good_turn: Called after each turn, and each renewal in a sleep, that went well.
+        watch: Told of each turn, and each renewal in a sleep, that went well, and of failures.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Term:
         owner: str,
         ttl: float,
         stop: StopToken,
-        on_good_turn: Callable[[], None] | None,
+        watch: LeaderWatch | None,
     ) -> None:
         self._database = database
         self._leases = leases
@@ -70,9 +70,9 @@ class Term:
         self._ttl = ttl
         self._renew_every = ttl / 5
         self._stop = stop
-        self._on_good_turn = on_good_turn
+        self._watch = watch
         self._pacing = Pacing()
-        self._failures = Failures(ttl)
+        self._failures = Failures(ttl, watch)
         self._stuck = 0
         self._fired = False
         self._naps = Parker()
@@ -128,7 +128,7 @@ class Term:
                 try:
                     outlook = self._turn(held)
                     if outlook is not None:
-                        self._good_turn()
+                        self._good_turn(held)
                         self._sleep(held, outlook)
                 except (LeadershipLost, StoreClosed, SchemaError):
                     raise
@@ -198,7 +198,7 @@ class Term:
                 if renewed is None:
                     return outlook, progress  # told at the top of the next turn
                 outlook = renewed
-                self._good_turn()
+                self._good_turn(held)
 
     def _sleep(self, held: HeldLease, outlook: Outlook) -> None:
         """Sleep until the next boundary, a wake or the stop, renewing the lease meanwhile."""
@@ -216,7 +216,7 @@ class Term:
             if renewed is None or renewed.pending:
                 return  # acted on at the top of the next turn
             outlook = renewed
-            self._good_turn()
+            self._good_turn(held)
             # No clock is asked here: whatever it says, the next renewal is not at once.
             to_renewal = self._renew_every
 
@@ -239,9 +239,9 @@ class Term:
             self._failures.renewal_failed()
             raise
 
-    def _good_turn(self) -> None:
-        if self._on_good_turn is not None:
-            self._on_good_turn()
+    def _good_turn(self, held: HeldLease) -> None:
+        if self._watch is not None:
+            self._watch.led(held.renewed_at + self._ttl)
         self._failures.over()
 
     def _nap(self, seconds: float) -> None:

@@ -516,18 +516,19 @@ def test_a_damaged_row_costs_a_leader_one_line_and_no_further_turns(
 
 
 def test_a_callback_that_raises_does_not_end_the_loop(
-    store: PostgresStore, table: ScheduleTable, caplog: pytest.LogCaptureFixture
+    store: PostgresStore, table: ScheduleTable
 ) -> None:
     store.schedule("s", "@every 1h", "q", 1)
     calls = [0]
 
-    def callback() -> None:
+    def callback(until: float) -> None:
+        assert until > time.monotonic()
         calls[0] += 1
         if calls[0] <= 2:
             raise ZeroDivisionError
 
     leading = Leading(store)
-    leading._good_turn = callback  # type: ignore[method-assign]
+    leading.led = callback  # type: ignore[method-assign]
     leading.start()
     wait_until(lambda: calls[0] >= 3)
     table.shift("s", -1)
@@ -535,7 +536,7 @@ def test_a_callback_that_raises_does_not_end_the_loop(
     wait_until(lambda: table.jobs() == 1)
     leading.end()
     assert leading.error is None
-    assert "ZeroDivisionError" in caplog.text
+    assert [type(one) for one in leading.failures] == [ZeroDivisionError] * 2
 
 
 def test_a_leader_whose_ticks_keep_failing_steps_down(

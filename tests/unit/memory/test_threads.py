@@ -7,8 +7,11 @@ import sys
 import threading
 from collections import Counter
 
+import pytest
+
 from alkstore import JobHandle
 from alkstore.memory import ManualClock, MemoryStore
+from alkstore.memory.schedules import Schedules
 from tests.support.waiting import wait_until
 
 
@@ -94,19 +97,28 @@ def test_runners_work_deliver_and_fire(store: MemoryStore, clock: ManualClock) -
 
 
 def test_a_scheduler_tells_of_schedules_that_are_late_or_damaged(
-    store: MemoryStore, clock: ManualClock
+    store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scheduler = store.start_scheduler()
     wait_until(lambda: scheduler.state == "leading")
+    monkeypatch.setattr(Schedules, "tick", lambda *_: None)
     store.schedule("damaged", "@every 10s", "q", 1)
     store.schedule("late", "@every 10s", "q", 1)
-    with store.data.lock:
-        store.data.schedules["damaged"].spec = "@hourly"
-        clock.advance(120)
-        health = scheduler.health()
+    store.data.schedules["damaged"].spec = "@hourly"
+    clock.advance(120)
+    health = scheduler.health()
     assert health.reason == "1 schedules should have fired long ago"
     assert health.details["late"] == ["late"]
     assert list(health.details["quarantined"]) == ["damaged"]
+
+
+def test_an_open_transaction_does_not_hold_up_the_health_of_a_leader(store: MemoryStore) -> None:
+    scheduler = store.start_scheduler()
+    wait_until(lambda: scheduler.state == "leading")
+    with store.data.lock:
+        health = scheduler.health()
+    assert health.reason == "the database has not answered for 1 s"
+    assert scheduler.health().healthy
 
 
 AT_EXIT = """

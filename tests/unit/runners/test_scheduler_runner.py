@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from alkstore.errors import DatabaseError, LeadershipLost
 from alkstore.runners import SchedulerRunner
+from alkstore.runners.leader_watch import LeaderWatch
 from alkstore.stop_token import StopToken
 from tests.support.waiting import wait_until
 
@@ -23,15 +25,18 @@ class Lease:
         self.released = threading.Event()
         self.waits: list[float | None] = []
         self.errors: list[BaseException] = []
+        self.ttl = 100.0
+        self.watch: LeaderWatch | None = None
 
-    def lead(self, stop: StopToken, good: Callable[[], None]) -> None:
+    def lead(self, stop: StopToken, watch: LeaderWatch) -> None:
         """Lead until *stop*."""
         if self.errors:
             raise self.errors.pop(0)
         if not self.taken.acquire(blocking=False):
             raise LeadershipLost("another leads", retry_after=10.0)
         try:
-            good()
+            self.watch = watch
+            watch.led(time.monotonic() + self.ttl)
             stop.wait()
         finally:
             self.taken.release()
@@ -131,13 +136,96 @@ def test_its_health_tells_of_quarantined_schedules(lease: Lease) -> None:
         assert runner.stop(5)
 
 
-def test_its_health_survives_a_database_that_is_away(lease: Lease) -> None:
+def test_its_health_tells_that_the_database_could_not_be_asked(lease: Lease) -> None:
     def review() -> dict[str, Any]:
         raise DatabaseError("away", retryable=True)
 
     runner = SchedulerRunner(lease.lead, lease.standby, review).start()
     try:
         wait_until(lambda: runner.state == "leading")
-        assert runner.health().healthy
+        health = runner.health()
+        assert not health.healthy
+        assert health.reason == "the database could not be asked: away"
     finally:
         assert runner.stop(5)
+
+
+def test_its_health_does_not_mind_one_connection_that_died(lease: Lease) -> None:
+    errors = [DatabaseError("the connection is closed", retryable=True)]
+
+    def review() -> dict[str, Any]:
+        if errors:
+            raise errors.pop()
+        return {}
+
+    runner = SchedulerRunner(lease.lead, lease.standby, review).start()
+    try:
+        wait_until(lambda: runner.state == "leading")
+        assert runner.health().healthy
+        assert not errors
+    finally:
+        assert runner.stop(5)
+
+
+def test_its_health_never_waits_long_for_the_database_and_asks_it_once(lease: Lease) -> None:
+    asked: list[float] = []
+    answers = threading.Event()
+
+    def review() -> dict[str, Any]:
+        asked.append(time.monotonic())
+        answers.wait(30)
+        return {"quarantined": {"nightly": "invalid spec"}}
+
+    runner = SchedulerRunner(lease.lead, lease.standby, review).start()
+    try:
+        wait_until(lambda: runner.state == "leading")
+        for _ in range(2):
+            began = time.monotonic()
+            health = runner.health()
+            assert time.monotonic() - began < 2
+            assert not health.healthy
+            assert "the database has not answered" in str(health.reason)
+        assert len(asked) == 1
+        answers.set()
+        wait_until(lambda: runner.health().healthy)
+        assert runner.health().details["quarantined"] == {"nightly": "invalid spec"}
+    finally:
+        answers.set()
+        assert runner.stop(5)
+
+
+def test_a_turn_that_fails_makes_it_back_off_until_the_next_good_one(
+    lease: Lease, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Contract, section 11; the log has one line for each change."""
+    caplog.set_level(logging.INFO, "alkstore")
+    runner = SchedulerRunner(lease.lead, lease.standby).start()
+    try:
+        wait_until(lambda: runner.state == "leading")
+        assert lease.watch is not None
+        gone = DatabaseError("away", retryable=True)
+        for _ in range(3):
+            lease.watch.failed(gone)
+            assert runner.state == "backing-off"
+        assert runner.last_error is gone
+        assert runner.health().details["failures"] == 3
+        lease.watch.led(time.monotonic() + 100.0)
+        assert runner.state == "leading"
+        assert runner.last_error is gone
+        assert [one.levelname for one in caplog.records] == ["ERROR", "INFO"]
+    finally:
+        assert runner.stop(5)
+
+
+def test_it_does_not_say_that_it_leads_when_its_lease_was_not_renewed(
+    runner: SchedulerRunner, lease: Lease
+) -> None:
+    """Contract, section 11: whatever its loop is stuck in, with no failure to tell of."""
+    lease.ttl = 0.0
+    runner.start()
+    wait_until(lambda: lease.watch is not None)
+    wait_until(lambda: runner.state == "backing-off")
+    assert runner.health().state == "backing-off"
+    assert lease.watch is not None
+    lease.watch.led(time.monotonic() + 100.0)
+    assert runner.state == "leading"
