@@ -28,19 +28,13 @@ from alkstore_postgres.scheduler.instants import (
 from alkstore_postgres.scheduler.outlook import Outlook
 from alkstore_postgres.scheduler.plan import Fault, Plan, plan
 from alkstore_postgres.scheduler.row import Row, fault
+from alkstore_postgres.scheduler.slice_size import SliceSize
 from alkstore_postgres.scheduler.slices import Mode, Slice, tell
 
 logger = logging.getLogger("alkstore.scheduler")
 
-FIRST_ROWS = 500
-"""How many schedules a slice takes at first; more or fewer as the server is quick or slow."""
-
 MOST_FIRES = 5_000
 """After how many fires a slice takes no further schedule."""
-
-_FEWEST_ROWS, _MOST_ROWS = 8, 4_000
-_TARGET = 0.06
-"""How long a slice should take, in seconds: the stop and the renewal wait for its end."""
 
 
 class LeaseNotProven(AlkstoreError):
@@ -63,7 +57,7 @@ class Ticker:
         self._leases = leases
         self._channel = channel
         self._limit = ttl / 4
-        self._rows = FIRST_ROWS
+        self._size = SliceSize(self._limit)
         self._refused = 0
         package = __package__
         self._sql = Statements(package, "tick.sql", database.schema)
@@ -122,7 +116,6 @@ class Ticker:
         """
         wakes, careful = True, False
         while True:
-            began = time.monotonic()
             try:
                 done, made = self._attempt(Mode(since, damaged, wakes, careful), lease, watch, wait)
             except JobsMissing as error:
@@ -132,7 +125,7 @@ class Ticker:
                 careful = True
             except DatabaseError as error:
                 if error.retryable or error.sqlstate is None:
-                    self._rows = max(self._rows // 2, _FEWEST_ROWS)
+                    self._size.failed()
                     raise
                 if wakes and (careful or error.sqlstate == NOTIFY_QUEUE_FULL):
                     # A wake is only a hint: it never fails a tick.
@@ -143,18 +136,9 @@ class Ticker:
                 else:
                     raise
             else:
-                self._adapt(done, time.monotonic() - began)
                 tell(made, refused_before=self._refused)
                 self._refused = max(self._refused, made.refused)
                 return done
-
-    def _adapt(self, done: Slice, seconds: float) -> None:
-        """Keep a slice short, and far shorter than the lease, however slow the server is."""
-        target = min(_TARGET, self._limit / 4)
-        if seconds > 2 * target:
-            self._rows = max(self._rows // 2, _FEWEST_ROWS)
-        elif seconds < target and done.left:
-            self._rows = min(self._rows * 2, _MOST_ROWS)
 
     def _attempt(
         self,
@@ -163,21 +147,26 @@ class Ticker:
         watch: Callable[[psycopg.Connection[Any]], None] | None,
         wait: Callable[[int], None] | None,
     ) -> tuple[Slice, Plan]:
+        self._size.taken = 0
         with self._database.transaction() as session:
             if watch is not None:
                 watch(session.connection)
             limit = f"{self._limit * 1000:.0f}ms"
+            asked_at = time.monotonic()
             now: datetime = session.fetch_value(self._sql["limits"], {"limit": limit})
             read_at = time.monotonic()
             if lease is not None and not self._leases.prove(session, lease):
                 raise LeaseNotProven("the scheduler's lease is not held any more")
             if wait is not None:
                 wait(to_micros(now) + int((time.monotonic() - read_at) * MICROS_PER_SECOND))
+            began = time.monotonic()
             made, places, since = self._read(session, mode)
             if mode.careful:
                 self._fires.store_carefully(session, made, places)
             else:
                 self._fires.store(session, made.firings, places)
+            # The way there and back is no work: what limits took, for each of the statements.
+            work = time.monotonic() - began - (4 if mode.damaged else 2) * (read_at - asked_at)
             self._quarantine(session, made, places)
             if not (made.firings or made.faults) and not _later(since, mode.since):
                 made.left = False  # nothing changed: the next slice would find the same
@@ -190,22 +179,25 @@ class Ticker:
                 since=since,
                 outlook=outlook,
             )
+        self._size.took(work, full=done.left)
         return done, made
 
     def _read(self, session: Session, mode: Mode) -> tuple[Plan, list[bytes], int | None]:
         """Lock and judge the rows of a slice; return where they are, and where the next goes on."""
         since = "-infinity" if mode.since is None else from_micros(mode.since)
-        params = {"rows": self._rows, "since": since}
+        limit = self._size.taken = self._size.rows
+        params = {"rows": limit, "since": since}
         due = session.fetch_raw(self._sql["due"], params)
         places = [columns[1] for columns in due]
         rows = [Row._make(columns[2:]) for columns in due]
         made = plan(rows, due[0][0], MOST_FIRES) if due else Plan()
+        self._size.taken = made.reached
         reached = rows[made.reached - 1].boundary if rows else None
-        made.left = made.left or len(due) == self._rows
+        made.left = made.left or len(due) == limit
         if mode.damaged:
             for statement in ("missing", "beyond"):
                 found = session.fetch_raw(self._sql[statement], params)
-                made.left = made.left or len(found) == self._rows
+                made.left = made.left or len(found) == limit
                 for place, row in ((columns[1], Row._make(columns[2:])) for columns in found):
                     made.faults.append(Fault(len(places), row.name, fault(row) or ""))
                     places.append(place)

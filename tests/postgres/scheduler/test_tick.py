@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
+from collections import Counter as Counted
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -20,7 +22,8 @@ from alkstore_postgres.database.statements import Statements
 from alkstore_postgres.lock.leases import Lease
 from alkstore_postgres.scheduler import slices
 from alkstore_postgres.scheduler import tick as tick_module
-from alkstore_postgres.scheduler.tick import FIRST_ROWS, LeaseNotProven, Ticker
+from alkstore_postgres.scheduler.slice_size import FIRST_ROWS, SliceSize
+from alkstore_postgres.scheduler.tick import LeaseNotProven, Ticker
 from alkstore_postgres.store import PostgresStore
 from tests.support.ear import Ear
 from tests.support.schedules import ScheduleTable, grid
@@ -174,7 +177,9 @@ def test_any_number_of_due_schedules_is_a_few_statements_a_slice(
     """Field case B35: every one once, in a bounded number of slices."""
     many(table, count)
     statements = Counter(monkeypatch)
-    monkeypatch.setattr(Ticker, "_adapt", lambda *_: None)  # as on a server of middling speed
+    monkeypatch.setattr(
+        SliceSize, "took", lambda *_, **__: None
+    )  # as on a server of middling speed
     assert ticker.tick(None).fired == count
     assert statements.count <= 7 * most
     ledger = table.ledger()
@@ -201,8 +206,8 @@ def test_slices_go_on_where_the_one_before_ended_and_leave_nobody_out(
     table: ScheduleTable, ticker: Ticker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Many share a boundary, some have many fires, one is damaged: all in one tick."""
-    monkeypatch.setattr(ticker, "_rows", 7)
-    monkeypatch.setattr(Ticker, "_adapt", lambda *_: None)
+    monkeypatch.setattr(ticker._size, "rows", 7)
+    monkeypatch.setattr(SliceSize, "took", lambda *_, **__: None)
     monkeypatch.setattr(tick_module, "MOST_FIRES", 100)
     many(table, 40)
     table.run(
@@ -375,6 +380,23 @@ def test_a_slow_server_gets_smaller_slices(
     assert set(failures) == {"57014"}
     assert len(failures) < 10
     assert set(table.ledger().values()) == {1}
+
+
+def test_a_server_far_away_gets_no_smaller_slices(
+    table: ScheduleTable, ticker: Ticker, ear: Ear, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What each statement costs on its way is not the rows': few slices, few wakes."""
+    run = EngineCursor.run
+
+    def far(cursor: EngineCursor, *args: Any, **options: Any) -> None:
+        time.sleep(0.04)
+        run(cursor, *args, **options)
+
+    many(table, 2_500)
+    monkeypatch.setattr(EngineCursor, "run", far)
+    ear.heard()
+    assert ticker.tick(None).fired == 2_500
+    assert max(Counted(ear.heard()).values()) <= 2_500 // FIRST_ROWS
 
 
 def test_one_job_that_cannot_be_stored_does_not_stop_the_others(
