@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any, TypeVar
 
@@ -96,13 +96,14 @@ class Database:
         """Lend a connection inside a transaction to the application.
 
         As `transaction`, but what the application's own statements raise inside the block
-        stays as it is.
+        stays as it is. A connection of our own is afterwards as it was, see
+        `OwnConnection.lent`; one of the application's pool is the application's affair.
         """
         own: Exception | None = None
         try:
-            with self.transaction() as session:
+            with self.connection() as connection, _loan(connection), read_committed(connection):
                 try:
-                    yield session.connection
+                    yield connection
                 except Exception as error:
                     own = error
                     raise _OwnError from error  # is translated by nobody
@@ -171,6 +172,10 @@ class Database:
 
 class _OwnError(Exception):
     """Carries what the application raised past the translation, and rolls back."""
+
+
+def _loan(connection: psycopg.Connection[Any]) -> AbstractContextManager[None]:
+    return connection.lent() if isinstance(connection, OwnConnection) else nullcontext()
 
 
 def _restore(

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 import select
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
@@ -18,12 +19,13 @@ import psycopg
 from psycopg import errors, generators
 from psycopg.abc import Buffer, Query
 from psycopg.abc import Params as AnyParams
-from psycopg.adapt import PyFormat, Transformer
+from psycopg.adapt import AdaptersMap, PyFormat, Transformer
 from psycopg.pq import ExecStatus, Format, TransactionStatus
 from psycopg.pq.abc import PGresult
 from psycopg.rows import TupleRow
 
 from alkstore._typing import Self, override
+from alkstore_postgres.database.client_encoding import is_utf8
 from alkstore_postgres.database.cursor import EngineCursor
 
 _PLACEHOLDER = re.compile(rb"%(?:\((?P<name>\w+)\)s|%)")
@@ -35,6 +37,15 @@ _OUTDATED = (errors.InvalidSqlStatementName, errors.FeatureNotSupported)
 
 _MOST_PREPARED = 200
 """So many statements are prepared on one connection at most."""
+
+_LENT = (
+    "row_factory",
+    "cursor_factory",
+    "server_cursor_factory",
+    "prepare_threshold",
+    "prepared_max",
+)
+"""What an application may set on a connection that it is lent, and is set back."""
 
 _Key = tuple[bytes, tuple[int, ...]]
 _Values = Sequence[Buffer | None]
@@ -70,6 +81,29 @@ class OwnConnection(psycopg.Connection[TupleRow]):
             self._poll = select.poll()
             self._poll.register(self.fileno(), select.POLLIN)
         return not self.closed and not self._poll.poll(0)
+
+    @contextmanager
+    def lent(self) -> Iterator[None]:
+        """Lend the connection to the application for the block.
+
+        Its settings in this process are afterwards what they were. Settings of the server's
+        session stay as the application left them, with the exception of the client encoding:
+        names would become others, so that a connection in another one is closed. Nothing is
+        sent for it.
+        """
+        assert self.engine_cursor is not None  # noqa: S101 - it takes the threshold over
+        former = {name: getattr(self, name) for name in _LENT}
+        adapters = AdaptersMap(self.adapters)
+        handlers = (list(self._notice_handlers), list(self._notify_handlers))
+        try:
+            yield
+        finally:
+            for name, value in former.items():
+                setattr(self, name, value)
+            self._adapters = adapters
+            self._notice_handlers, self._notify_handlers = handlers
+            if not self.closed and not (self.autocommit and is_utf8(self)):
+                self.close()  # the pool makes another one
 
 
 class OwnCursor(EngineCursor):
