@@ -16,6 +16,11 @@ _TRIES = 2
 """How often a question that failed is put: a connection may have died a moment ago."""
 
 
+_SLOWER, _SLOWEST = 3.0, 5.0
+"""So many times as long as the last answer took, and so many seconds at the most, a question is
+only slow."""
+
+
 class NoAnswer(Exception):
     """There is no answer; the text tells why."""
 
@@ -35,9 +40,12 @@ class Review:
         self._name = name
         self._lock = threading.Lock()
         self._asked: _Asked | None = None
+        self._last: _Asked | None = None
 
     def answer(self) -> Mapping[str, Any]:
         """Return what the question is answered with, within `PATIENCE`.
+
+        Where the last answer took long, it is returned while the next one is on its way.
 
         Raises:
             NoAnswer: It failed, or took too long.
@@ -49,6 +57,9 @@ class Review:
             tries += new
             if not asked.answered.wait(max(deadline - time.monotonic(), 0.0)):
                 waited = time.monotonic() - asked.at
+                last = self._last
+                if last is not None and waited < min(_SLOWER * last.took, _SLOWEST):
+                    return last.found
                 msg = f"the database has not answered for {waited:.0f} s"
                 raise NoAnswer(msg)
             if asked.error is None:
@@ -63,6 +74,8 @@ class Review:
             asked = self._asked
             if asked is not None and not asked.answered.is_set():
                 return asked, False
+            if asked is not None:
+                self._last = asked if asked.error is None else None
             asked = self._asked = _Asked()
             thread = threading.Thread(
                 target=asked.run, args=(self._ask,), name=self._name, daemon=True
@@ -79,6 +92,7 @@ class _Asked:
 
     def __init__(self) -> None:
         self.at = time.monotonic()
+        self.took = 0.0
         self.answered = threading.Event()
         self.found: Mapping[str, Any] = {}
         self.error: BaseException | None = None
@@ -90,6 +104,7 @@ class _Asked:
         except BaseException as error:  # noqa: BLE001 - told by whoever waits
             self.fail(error)
         else:
+            self.took = time.monotonic() - self.at
             self.answered.set()
 
     def fail(self, error: BaseException) -> None:

@@ -118,7 +118,7 @@ class Registry:
                     session = Session(connection)
                     limit = {"limit": f"{_REVIEW_LIMIT * 1000:.0f}ms"}
                     session.execute(self._sql["limit"], limit)
-                    reports.append(report(session.fetch_all(self._sql["judge"])))
+                    reports.append(report(session.fetch_raw(self._sql["judge"])))
 
         attendant.run(ask, StopToken())
         (found,) = reports
@@ -126,7 +126,8 @@ class Registry:
 
     def report(self) -> ScheduleReport:
         """Return how the schedules stand; reads every row."""
-        return report(self._database.fetch_all(self._sql["judge"]))
+        with self._database.connection() as connection:
+            return report(Session(connection).fetch_raw(self._sql["judge"]))
 
     def _register(self, session: Session, wanted: Registration) -> _Outcome[Sequence[Any]]:
         while True:

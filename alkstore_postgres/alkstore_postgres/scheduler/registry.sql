@@ -134,10 +134,9 @@ SELECT pg_catalog.pg_notify(%(channel)s::pg_catalog.text, %(mechanism)s::pg_cata
 SELECT pg_catalog.set_config('statement_timeout', %(limit)s::pg_catalog.text, true);
 
 -- name: judge
--- The store clock and every schedule, without the payloads.
+-- The store clock and every schedule, without the payloads, in no order.
 SELECT pg_catalog.statement_timestamp(),
        s.name, s.spec, s.queue, s.priority, s.expires, s.max_attempts, s.catch_up,
        s.starts_at, s.next_fire_at, s.last_fire_at, s.paused, s.skipped, s.quarantine,
        s.payload IS NOT NULL
-FROM {schema}.schedules AS s
-ORDER BY s.name COLLATE pg_catalog."C";
+FROM {schema}.schedules AS s;

@@ -14,7 +14,6 @@ from alkstore_postgres.scheduler.instants import (
     MICROS_PER_SECOND,
     from_micros,
     in_calendar,
-    to_micros,
 )
 from alkstore_postgres.scheduler.row import Row, fault, finite
 
@@ -74,22 +73,22 @@ def moment(micros: int | None) -> datetime | None:
 
 
 def report(rows: Iterable[Sequence[Any]]) -> ScheduleReport:
-    """Return the report on rows of the statement ``judge``."""
+    """Return the report on rows of the statement ``judge``, as a `RawCursor` reads them."""
     total = paused = 0
     quarantined: dict[str, str] = {}
     late: list[str] = []
     for now, *columns in rows:
-        row = Row.read(columns)
+        row = Row._make(columns)
         total += 1
         paused += bool(row.paused)
         reason = _reason(row)
         if reason is not None:
             quarantined[row.name or ""] = reason
         elif not row.paused:
-            overdue = to_micros(now) - row.boundary
+            overdue = now - row.boundary
             if overdue > max(2 * row.interval, _LATE_AFTER):
                 late.append(row.name)
-    return ScheduleReport(total, paused, quarantined, late)
+    return ScheduleReport(total, paused, dict(sorted(quarantined.items())), sorted(late))
 
 
 def _interval(row: Row) -> timedelta:

@@ -194,6 +194,33 @@ def test_its_health_never_waits_long_for_the_database_and_asks_it_once(lease: Le
         assert runner.stop(5)
 
 
+def test_a_slow_answer_is_no_missing_one(lease: Lease) -> None:
+    """With very many schedules one look takes longer than a health call waits."""
+    goes_on = threading.Semaphore(0)
+    asked = 0
+
+    def review() -> dict[str, Any]:
+        nonlocal asked
+        asked += 1
+        if asked > 1:
+            assert goes_on.acquire(timeout=30)
+        return {"quarantined": {"nightly": str(asked)}}
+
+    runner = SchedulerRunner(lease.lead, lease.standby, review).start()
+    try:
+        wait_until(lambda: runner.state == "leading")
+        assert runner.health().healthy
+        assert not runner.health().healthy  # the first took no time, the second has not ended yet
+        goes_on.release()
+        wait_until(lambda: runner.health().details["quarantined"] == {"nightly": "2"})
+        health = runner.health()
+        assert health.healthy
+        assert health.details["quarantined"] == {"nightly": "2"}
+    finally:
+        goes_on.release(10)
+        assert runner.stop(5)
+
+
 def test_a_turn_that_fails_makes_it_back_off_until_the_next_good_one(
     lease: Lease, caplog: pytest.LogCaptureFixture
 ) -> None:
