@@ -29,6 +29,9 @@ CREATE TABLE {schema}.jobs (
 ) WITH (
     fillfactor = 80,
     vacuum_truncate = false,
+    -- Also when few pages have anything dead in them, beside a large backlog: what is dead lies
+    -- where the claim's scan begins.
+    vacuum_index_cleanup = on,
     autovacuum_vacuum_scale_factor = 0.01,
     autovacuum_vacuum_threshold = 1000,
     autovacuum_vacuum_cost_delay = 0,
