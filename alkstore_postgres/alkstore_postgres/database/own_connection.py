@@ -138,6 +138,7 @@ class OwnCursor(EngineCursor):
         assert isinstance(query, bytes)  # noqa: S101 - what `run` gives
         assert isinstance(params, Mapping)  # noqa: S101 - as well
         text, names, formats = _numbered(query)
+        self._answer = None
         with self._own.lock:
             values = self._kept.dump_sequence([params[name] for name in names], formats)
             key = (text, self._kept.types or ())
@@ -150,24 +151,30 @@ class OwnCursor(EngineCursor):
     @property
     @override
     def rowcount(self) -> int:
-        """How many rows the last statement touched or returned."""
+        """How many rows the last statement touched or returned; -1 once they were fetched."""
         answer = self._answer
         return (answer.command_tuples or 0) if answer is not None else -1
 
     @override
     def fetchone(self) -> TupleRow | None:
-        """Return the first row of the last statement."""
-        answer = self._loaded()
-        return self._kept.load_row(0, tuple) if answer.ntuples else None
+        """Return the first row of the last statement, and let go of the answer."""
+        answer = self._take()
+        try:
+            return self._kept.load_row(0, tuple) if answer.ntuples else None
+        finally:
+            self._kept.set_pgresult(None)
 
     @override
     def fetchall(self) -> list[TupleRow]:
-        """Return all rows of the last statement."""
-        answer = self._loaded()
-        return self._kept.load_rows(0, answer.ntuples, tuple)
+        """Return all rows of the last statement, and let go of the answer."""
+        answer = self._take()
+        try:
+            return self._kept.load_rows(0, answer.ntuples, tuple)
+        finally:
+            self._kept.set_pgresult(None)
 
-    def _loaded(self) -> PGresult:
-        answer = self._answer
+    def _take(self) -> PGresult:
+        answer, self._answer = self._answer, None
         if answer is None or answer.status != ExecStatus.TUPLES_OK:
             msg = "the last statement returned no rows"
             raise psycopg.ProgrammingError(msg)
