@@ -18,6 +18,9 @@ logger = logging.getLogger("alkstore.scheduler")
 GRACE = 0.09
 """How long the loop may take to end after the stop before its caller is let go, in seconds."""
 
+_LIBPQ_17 = 170_000
+"""The version of the client library from which on it cancels over an encrypted connection."""
+
 _LOOKS = 4
 """How many times a call is looked at within its limit. Looks are counted, no clock is read:
 one that jumps, or a process that was frozen, must not cut a call that has just begun."""
@@ -29,7 +32,8 @@ class Attendant:
     A database call cannot be interrupted from inside. So the caller waits outside: for the
     end of the loop, for the stop (then it leaves within `GRACE`, and a loop that is stuck in
     a call ends by itself later), and for a call that lasts too long, whose connection it
-    then cuts.
+    then cuts, and whose statement it then cancels: a server session that waits for a lock does
+    not notice that its client is gone, and would wait on.
 
     Args:
         limit: How long a database call may last, in seconds.
@@ -40,6 +44,7 @@ class Attendant:
         self._lock = threading.Lock()
         self._connection: psycopg.Connection[Any] | None = None
         self._looks = 0
+        self._cancelling: threading.Thread | None = None
 
     @contextmanager
     def call(self) -> Iterator[None]:
@@ -114,8 +119,32 @@ class Attendant:
             if self._looks <= _LOOKS:
                 return
             self._connection = None
+            cancel = _canceller(connection)
             _cut(connection)
+        if self._cancelling is None or not self._cancelling.is_alive():
+            # In a thread: where the network is gone, this lasts. Then no other is needed either.
+            self._cancelling = threading.Thread(target=cancel, name="alkstore cancel", daemon=True)
+            self._cancelling.start()
         logger.warning("a database call of the scheduler was ended after %g s", self._limit)
+
+
+def _canceller(connection: psycopg.Connection[Any]) -> Callable[[], None]:
+    """Return what cancels the present statement of *connection*, even once that is cut."""
+    try:
+        if psycopg.pq.version() >= _LIBPQ_17:
+            cancel = connection.pgconn.cancel_conn().blocking  # encrypted as the connection is
+        else:
+            cancel = connection.pgconn.get_cancel().cancel
+    except psycopg.Error:
+        return lambda: None  # it is broken already
+
+    def run() -> None:
+        try:
+            cancel()
+        except psycopg.Error as error:
+            logger.warning("a database call that was given up could not be cancelled: %s", error)
+
+    return run
 
 
 def _cut(connection: psycopg.Connection[Any]) -> None:

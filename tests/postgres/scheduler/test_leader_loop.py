@@ -32,6 +32,16 @@ SLACK = 0.05
 """What a busy test machine may add."""
 
 
+def waiting_sessions(table: ScheduleTable, schema: str) -> set[int]:
+    """Return the sessions that wait for a lock of the store's; seen outside a transaction."""
+    rows = table.run(
+        "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+        " AND position(%s in query) > 0",
+        schema,
+    )
+    return {pid for (pid,) in rows}
+
+
 def late(store: PostgresStore, name: str) -> list[timedelta]:
     """Return how late each fire of *name* was stored, on the store clock."""
     jobs = store.queue(name).claim("w", limit=1_000)
@@ -109,13 +119,7 @@ def test_a_stop_is_obeyed_while_a_call_is_stuck_in_the_server(
     leading = Leading(store, ttl=1.0).lead()
     with psycopg.connect(conninfo) as other:
         ScheduleTable(other, schema).run("LOCK TABLE {locks} IN ACCESS EXCLUSIVE MODE")
-        wait_until(
-            lambda: other.execute(
-                "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-                " AND position(%s in query) > 0",
-                [schema],
-            ).fetchone()
-        )
+        wait_until(lambda: waiting_sessions(table, schema))
         assert leading.end() < QUICK + SLACK
     assert leading.error is None
     wait_until(lambda: owner_of(table) is None)
@@ -148,14 +152,32 @@ def test_a_call_that_lasts_too_long_is_cut_and_the_loop_goes_on(
     with Leading(store, ttl=1.0) as leading:
         with psycopg.connect(conninfo) as other:
             ScheduleTable(other, schema).run("LOCK TABLE {locks} IN ACCESS EXCLUSIVE MODE")
-            stuck = (
-                "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-                f" AND position('{schema}' in query) > 0"
-            )
-            wait_until(lambda: other.execute(stuck).fetchone())
-            first = other.execute(stuck).fetchall()
+            wait_until(lambda: waiting_sessions(table, schema))
+            first = waiting_sessions(table, schema)
             # Another connection than the first one asks by now: that one was given up.
-            wait_until(lambda: set(other.execute(stuck).fetchall()) - set(first))
+            wait_until(lambda: waiting_sessions(table, schema) - first)
+        table.shift("s", -1)
+        wait_until(lambda: table.jobs() == 1)
+        assert leading.running
+
+
+def test_a_call_that_was_cut_waits_on_the_server_no_more(
+    store: PostgresStore, table: ScheduleTable, conninfo: str, schema: str
+) -> None:
+    """Else there is one more waiting session with each call, for as long as the lock is held."""
+    store.schedule("s", "@every 1h", "q", 1)
+    with Leading(store, ttl=1.0) as leading:
+        with psycopg.connect(conninfo) as other:
+            ScheduleTable(other, schema).run("LOCK TABLE {schedules} IN ACCESS EXCLUSIVE MODE")
+            seen: list[int] = []
+
+            def waiting() -> set[int]:
+                pids = waiting_sessions(table, schema)
+                seen.extend(pids.difference(seen))
+                return pids
+
+            wait_until(lambda: waiting() and len(seen) >= 3, timeout=30)
+            wait_until(lambda: waiting().isdisjoint(seen[:2]))
         table.shift("s", -1)
         wait_until(lambda: table.jobs() == 1)
         assert leading.running
