@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
+from typing import NoReturn
 from unittest import mock
 
 import pytest
@@ -137,6 +139,65 @@ def test_an_interrupt_ends_a_drain_and_gives_the_job_back(store: Store) -> None:
     with pytest.raises(KeyboardInterrupt):
         drain(store, "mail", handler)
     assert_enqueued(store.queue("mail"), attempts=0, state="pending")
+
+
+@pytest.mark.parametrize("end", [pytest.fail, pytest.skip, pytest.xfail])
+def test_what_ends_the_test_inside_a_handler_ends_the_test(
+    store: Store, end: Callable[[str], NoReturn]
+) -> None:
+    store.queue("mail").enqueue(1)
+    store.outbox("mail").enqueue(1)
+    with pytest.raises(BaseException, match="enough") as ended:
+        drain(store, "mail", lambda _: end("enough"))
+    assert not isinstance(ended.value, Exception)
+    assert_enqueued(store.queue("mail"), attempts=1, state="pending")
+    with pytest.raises(BaseException, match="enough") as ended:
+        deliver_all(store, "mail", lambda _: end("enough"))
+    assert not isinstance(ended.value, Exception)
+    assert_enqueued(store.outbox("mail"), attempts=1, state="pending")
+
+
+def test_an_exit_of_a_handler_is_a_failed_attempt_as_in_a_worker(store: Store) -> None:
+    job = store.queue("mail").enqueue(1)
+
+    def handler(_: JobHandle) -> None:
+        raise SystemExit(3)
+
+    done = drain(store, "mail", handler)
+    assert (done.retried, [type(error) for error in done.errors]) == ([job], [SystemExit])
+
+
+def test_an_exit_of_a_delivery_gives_the_message_back_and_goes_on_its_way(store: Store) -> None:
+    store.outbox("mail").enqueue(1)
+
+    def delivery(_: JobHandle) -> None:
+        raise SystemExit(3)
+
+    with pytest.raises(SystemExit):
+        deliver_all(store, "mail", delivery)
+    assert_enqueued(store.outbox("mail"), attempts=0, state="pending")
+
+
+def test_a_limit_that_is_just_enough_is_no_error(store: Store) -> None:
+    store.queue("mail").enqueue_many([1, 2])
+    store.queue("mail").enqueue(3, delay=60)
+    store.outbox("mail").enqueue(1)
+    store.outbox("mail").enqueue(2)
+    assert len(drain(store, "mail", lambda _: None, limit=2)) == 2
+    assert len(deliver_all(store, "mail", lambda _: None, limit=2)) == 2
+
+
+def test_no_attempt_is_made_beyond_the_limit(store: Store) -> None:
+    queue, outbox = store.queue("mail"), store.outbox("mail")
+    for number in range(3):
+        queue.enqueue(number)
+        outbox.enqueue(number)
+    with pytest.raises(AssertionError, match="still not empty after 2 attempts"):
+        drain(store, "mail", lambda _: None, limit=2)
+    with pytest.raises(AssertionError, match="still not empty after 2 attempts"):
+        deliver_all(store, "mail", lambda _: None, limit=2)
+    assert_enqueued(queue, 2, attempts=0, count=1)
+    assert_enqueued(outbox, 2, attempts=0, count=1)
 
 
 def test_a_drain_that_never_ends_is_ended(store: Store) -> None:

@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from alkstore.runners.attempt import attempt, settle
 from alkstore.testing.assertions import MOST, Inspectable
-from alkstore.traits import Delivery, Handler, JobHandle, Store
+from alkstore.traits import Delivery, Handler, JobHandle, Outbox, Queue, Store
 
 Fate = Literal["acked", "retried", "dead", "released", "gone"]
 """What became of a job: finished, back for another attempt, a dead letter, given back as if it
@@ -91,16 +91,20 @@ def drain(
 
     Raises:
         AssertionError: There was still something due after *limit* attempts.
+        BaseException: What the handler raised that is no `Exception` and no `SystemExit`,
+            after it was settled: the test itself wants to end (`pytest.fail`,
+            `pytest.skip`, a time limit, Ctrl-C). A `SystemExit` is a failed attempt, as in
+            a worker.
     """
     done = Drained()
     source = store.queue(queue)
-    while handles := source.claim(_WORKER):
+    while _may_go_on(done, source, limit) and (handles := source.claim(_WORKER)):
         (handle,) = handles
         outcome = attempt(handler, handle, exits=(KeyboardInterrupt,))
         settle(handle, outcome)
         fate = _fate(store, source, handle)
         done.runs.append(Ran(handle.id, handle.attempt, fate, outcome.raised))
-        _go_on(done, outcome.raised, raising=raising, limit=limit)
+        _raise_if_wished(outcome.raised, raising=raising)
     return done
 
 
@@ -109,7 +113,8 @@ def deliver_all(
 ) -> Drained:
     """Deliver the messages of *outbox* in this thread until none is due.
 
-    Arguments, result and errors as `drain`; each message goes through `Outbox.run_once`.
+    Arguments, result and errors as `drain`; each message goes through `Outbox.run_once`, which
+    releases it on a `SystemExit` and raises that.
     """
     done = Drained()
     source = store.outbox(outbox)
@@ -123,10 +128,10 @@ def deliver_all(
             raise
         seen.append((handle, None))
 
-    while source.run_once(_WORKER, observed):
+    while _may_go_on(done, source, limit) and source.run_once(_WORKER, observed):
         handle, raised = seen[-1]
         done.runs.append(Ran(handle.id, handle.attempt, _fate(store, source, handle), raised))
-        _go_on(done, raised, raising=raising, limit=limit)
+        _raise_if_wished(raised, raising=raising)
     return done
 
 
@@ -139,10 +144,19 @@ def _fate(store: Store, source: Inspectable, handle: JobHandle) -> Fate:
     return "dead" if any(letter.id == handle.id for letter in source.dead(MOST)) else "acked"
 
 
-def _go_on(done: Drained, raised: BaseException | None, *, raising: bool, limit: int) -> None:
-    if raised is not None and (raising or isinstance(raised, KeyboardInterrupt)):
-        raise raised
-    if len(done) >= limit:
+def _may_go_on(done: Drained, source: Queue | Outbox, limit: int) -> bool:
+    """Return whether another attempt may be made; refuse it when one is due and may not."""
+    if len(done) < limit:
+        return True
+    if source.stats().ready:
         raise AssertionError(
             f"still not empty after {limit} attempts: does a handler enqueue or release for ever?"
         )
+    return False
+
+
+def _raise_if_wished(raised: BaseException | None, *, raising: bool) -> None:
+    """Raise what ends the test, or what the caller wants to see."""
+    ends_the_test = not isinstance(raised, (Exception, SystemExit))
+    if raised is not None and (raising or ends_the_test):
+        raise raised
