@@ -53,6 +53,10 @@ class Database:
         """Whether the store was closed."""
         return self._pools.closed
 
+    def check_open(self) -> None:
+        """Raise `StoreClosed` when the store was closed: for calls that have nothing to do."""
+        self._pools.check_open()
+
     @contextmanager
     def connection(self) -> Iterator[psycopg.Connection[Any]]:
         """Lend a living connection in autocommit mode.
@@ -157,6 +161,11 @@ class Database:
                 pool.putconn(connection)
 
     def _check_out(self, pool: AnyPool) -> psycopg.Connection[Any]:
+        """Return a living connection of *pool*; whatever fails or interrupts, none is lost.
+
+        Nothing may come between a check-out and the ``try`` that gives back: Ctrl-C is heard
+        between any two statements, and the pool does not miss what it has handed out.
+        """
         deadline = time.monotonic() + self._timeout
         while True:
             left = deadline - time.monotonic()
@@ -164,9 +173,13 @@ class Database:
                 msg = f"no living connection after {self._timeout:g} s"
                 raise PoolTimeout(msg)
             connection: psycopg.Connection[Any] = pool.getconn(timeout=left)
-            if not is_dead(connection):
-                return connection
-            connection.close()
+            try:
+                if not is_dead(connection):
+                    return connection
+                connection.close()
+            except BaseException:
+                pool.putconn(connection)
+                raise
             pool.putconn(connection)
 
 
