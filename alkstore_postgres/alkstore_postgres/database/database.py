@@ -18,7 +18,7 @@ from psycopg_pool import PoolTimeout
 from alkstore.errors import DatabaseError
 from alkstore_postgres.database.client_encoding import require_utf8
 from alkstore_postgres.database.cursor import Params
-from alkstore_postgres.database.errors import CONFLICTS, translated
+from alkstore_postgres.database.errors import CONFLICTS, OUTDATED, translated
 from alkstore_postgres.database.own_connection import OwnConnection
 from alkstore_postgres.database.pools import AnyPool, Pools, is_dead
 from alkstore_postgres.database.session import Session, read_committed
@@ -84,16 +84,19 @@ class Database:
                 pool.putconn(connection)
 
     @contextmanager
-    def transaction(self) -> Iterator[Session]:
+    def transaction(self, *, prepare: bool | None = None) -> Iterator[Session]:
         """Lend a session inside a read-committed transaction.
 
         Leaving the block commits; an exception rolls back.
+
+        Args:
+            prepare: As for `Session`.
 
         Raises:
             DatabaseError: A statement, or the commit, failed.
         """
         with self.connection() as connection, read_committed(connection):
-            yield Session(connection)
+            yield Session(connection, prepare=prepare)
 
     @contextmanager
     def lend(self) -> Iterator[psycopg.Connection[Any]]:
@@ -120,14 +123,19 @@ class Database:
         """Run *work* in a transaction, again when it met a conflict.
 
         Conflicts (deadlock, serialization failure) undo the whole transaction, so that
-        *work* may be called several times; what it returns last counts.
+        *work* may be called several times; what it returns last counts. It is called once
+        more, with nothing prepared, when a prepared statement was gone or outdated.
         """
+        try:
+            return _again_on_conflict(partial(self._attempt, work, None))
+        except DatabaseError as error:
+            if error.sqlstate not in OUTDATED:
+                raise
+        return _again_on_conflict(partial(self._attempt, work, False))  # noqa: FBT003 - partial
 
-        def attempt() -> T:
-            with self.transaction() as session:
-                return work(session)
-
-        return _again_on_conflict(attempt)
+    def _attempt(self, work: Callable[[Session], T], prepare: bool | None) -> T:  # noqa: FBT001 - as well
+        with self.transaction(prepare=prepare) as session:
+            return work(session)
 
     def execute(self, query: bytes, params: Params = None) -> int:
         """Run one statement in a transaction of its own; return its row count."""

@@ -20,6 +20,10 @@ from alkstore_postgres.database.ending import rest_if_ending
 CONFLICTS = frozenset({"40001", "40P01"})
 """Serialization failure and deadlock: the server has undone the whole transaction."""
 
+OUTDATED = frozenset({"26000", "0A000", "42P05"})
+"""A prepared statement is gone, or there already; its result would have another type now. Nothing
+was run; the second is also what the server says about features that it does not have."""
+
 NOTIFY_QUEUE_FULL = "54000"
 """The server's notification queue is full; it is said at commit."""
 

@@ -122,6 +122,7 @@ class OwnCursor(EngineCursor):
         self._runs: dict[_Key, int] = {}
         self._names: dict[_Key, bytes] = {}
         self._made = 0
+        self._stale = False  # the server may still have what is forgotten here
         self._answer: PGresult | None = None
 
     @override
@@ -207,13 +208,18 @@ class OwnCursor(EngineCursor):
         except _OUTDATED:
             # Somebody had the server discard it, or a migration has changed the table. It
             # has not run.
-            if not self._forget():
-                raise
+            self._forget()
+            if self._own.pgconn.transaction_status == TransactionStatus.INERROR:
+                raise  # `Database.run` begins again
             return self._run_plain(key, values)
 
     def _prepare(self, key: _Key) -> bytes:
         if len(self._names) >= _MOST_PREPARED:
             self._forget()
+        if self._stale:
+            self._own.pgconn.send_query(b"DEALLOCATE ALL")
+            self._wait()
+            self._stale = False
         self._made += 1
         name = b"_alkstore_%d" % self._made
         self._own.pgconn.send_prepare(name, key[0], param_types=key[1])
@@ -221,15 +227,11 @@ class OwnCursor(EngineCursor):
         self._names[key] = name
         return name
 
-    def _forget(self) -> bool:
-        """Forget what is prepared; return whether a failed statement may be run again."""
+    def _forget(self) -> None:
+        """Forget what is prepared; the server is told before something is prepared again."""
         self._names.clear()
         self._runs.clear()
-        if self._own.pgconn.transaction_status == TransactionStatus.INERROR:
-            return False
-        self._own.pgconn.send_query(b"DEALLOCATE ALL")
-        self._wait()
-        return True
+        self._stale = True
 
     def _wait(self) -> PGresult:
         """Return the answer to what was sent; Ctrl-C cancels it."""

@@ -1,0 +1,74 @@
+"""What is prepared on the server may go or become outdated at any time: no call notices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+import alkstore
+from alkstore_postgres import PostgresStore
+from alkstore_postgres.database.session import Session
+
+OpenStore = Callable[..., PostgresStore]
+
+
+@pytest.fixture
+def narrow(open_store: OpenStore) -> PostgresStore:
+    """A store with one connection that prepares everything at once."""
+    return open_store(min_size=1, max_size=1, prepare_threshold=0)
+
+
+def test_transactions_outlive_that_everything_prepared_is_discarded(narrow: PostgresStore) -> None:
+    queue = narrow.queue("mail")
+    many = range(8_000)  # several statements
+    for _ in range(3):
+        queue.enqueue_many(many)
+        assert len(queue.peek(5)) == 5
+        with narrow.transaction() as own:
+            own.execute("DEALLOCATE ALL")
+    queue.enqueue_many(many)
+    assert narrow._parts.database.fetch_value(b"SELECT 1") == 1
+    assert queue.size() == 4 * len(many)
+
+
+@pytest.mark.parametrize("threshold", [0, 1])
+def test_transactions_outlive_a_change_of_a_table_on_each_connection(
+    open_store: OpenStore, connection: psycopg.Connection[Any], schema: str, threshold: int
+) -> None:
+    store = open_store(min_size=2, max_size=2, prepare_threshold=threshold)
+    database = store._parts.database
+    names = {"table": sql.Identifier(schema, "changing")}
+
+    def alter(text: str) -> None:
+        connection.execute(sql.SQL(text).format(**names))
+
+    alter("CREATE TABLE {table} AS SELECT 1::int4 AS value")
+    query = sql.SQL("SELECT * FROM {table}").format(**names).as_bytes()
+
+    def read(session: Session) -> object:
+        return session.fetch_value(query)
+
+    for kind in ("int8", "numeric", "text"):
+        with database.transaction() as one, database.transaction() as other:
+            for _ in range(2):  # prepared on both
+                assert read(one) == read(other)
+        alter(f"ALTER TABLE {{table}} ALTER value TYPE {kind}")
+        for _ in range(4):
+            assert str(database.run(read)) == "1"
+
+
+def test_what_the_server_cannot_do_is_tried_twice_and_told(store: PostgresStore) -> None:
+    calls = []
+
+    def work(session: Session) -> None:
+        calls.append(session)
+        session.execute(b"DO $$ BEGIN RAISE feature_not_supported; END $$")
+
+    with pytest.raises(alkstore.DatabaseError) as caught:
+        store._parts.database.run(work)
+    assert caught.value.sqlstate == "0A000"
+    assert len(calls) == 2
