@@ -12,10 +12,12 @@ import pytest
 from alkstore.errors import ScheduleQuarantined
 from alkstore.testing.contract.base import (
     LIMIT,
+    PROMPT,
     Background,
     Contract,
     boundary,
     claim,
+    fall_asleep,
     live,
     schedule,
     spanning,
@@ -196,8 +198,9 @@ class BoundariesContract(Contract):
         store.schedule("s", "@every 1h", "q", 1)
         waiter = Background(lambda: other.queue("q").claim_wait("worker", timeout=LIMIT))
         engine.advance(3601)
+        fall_asleep()
         assert engine.tick(store) == 1
-        assert [handle.schedule for handle in waiter.result()] == ["s"]
+        assert [handle.schedule for handle in waiter.result(PROMPT)] == ["s"]
 
     def test_a_fire_is_heard_and_a_tick_that_finds_nothing_due_is_not(
         self, engine: EngineHarness, store: Store, other: Store

@@ -27,17 +27,28 @@ class DeadLettersContract(Contract):
     def test_the_latest_comes_first_and_pages_follow_each_other(
         self, engine: EngineHarness, queue: Queue
     ) -> None:
-        jobs = []
-        for _ in range(3):
-            jobs += bury(queue, 2)
+        queue.enqueue_many(range(9))
+        handles = queue.claim("worker", 9)
+        # Three die at a time, and neither the groups nor their members in the order of the ids.
+        groups = [
+            [handles[place] for place in group] for group in ((7, 8, 6), (1, 0, 2), (5, 3, 4))
+        ]
+        for group in groups:
+            for handle in group:
+                assert handle.fail("x")
             engine.advance(1)
         pages: list[list[DeadJob]] = []
         after = None
         while page := queue.dead(2, after):
             pages.append(page)
+            assert len(pages) <= 5
             after = page[-1]
-        assert [letter.id for page in pages for letter in page] == jobs[::-1]
-        assert [len(page) for page in pages] == [2, 2, 2]
+        assert [len(page) for page in pages] == [2, 2, 2, 2, 1]
+        letters = [letter for page in pages for letter in page]
+        assert letters == sorted(letters, key=lambda one: (one.died_at, one.id), reverse=True)
+        found = [letter.id for letter in letters]
+        for place, group in enumerate(reversed(groups)):
+            assert set(found[3 * place : 3 * place + 3]) == {handle.id for handle in group}
 
     def test_each_queue_has_its_own(self, store: Store, queue: Queue) -> None:
         (job,) = bury(queue, 1)
@@ -45,6 +56,8 @@ class DeadLettersContract(Contract):
         assert another.dead() == []
         assert another.requeue([job]) == 0
         assert another.purge() == 0
+        assert another.purge([job]) == 0
+        assert (another.stats().dead, queue.stats().dead) == (0, 1)
         assert [letter.id for letter in queue.dead()] == [job]
 
     @pytest.mark.parametrize("limit", [0, 10_001, "1", None, True])

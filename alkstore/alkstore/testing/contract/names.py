@@ -57,6 +57,10 @@ GOOD_NAMES = [
     "🦆🦆", "naïve", " edges ", "__alkstor", "x" * 200, "é" * 100, "\u202eright to left",
 ]  # fmt: skip
 
+ALIKE = [
+    ("e\u0301tude", "\u00e9tude"), ("\ufb01le", "file"), ("Mail", "mail"), ("post", "post "),
+]  # fmt: skip
+
 entry_points = pytest.mark.parametrize("enter", ENTRY_POINTS.values(), ids=ENTRY_POINTS)
 good_names = pytest.mark.parametrize("name", GOOD_NAMES, ids=lambda name: ascii(name)[1:25])
 
@@ -96,6 +100,21 @@ class NamesContract(Contract):
         handle = claim(store.queue(name))
         assert (handle.id, handle.queue) == (job, name)
         assert store.queue("another").size() == 0
+
+    def test_names_that_only_look_alike_are_two(self, store: Store) -> None:
+        for one, two in ALIKE:
+            job = store.queue(one).enqueue(1)
+            assert store.queue(two).claim("worker") == []
+            assert store.queue(two).size() == 0
+            assert claim(store.queue(one)).id == job
+            assert store.try_lock(one, 60) is not None
+            assert store.try_lock(two, 60) is not None
+            assert store.schedule(one, "@every 1h", "q", 1).name == one
+            assert store.get_schedule(two) is None
+            assert not store.unschedule(two)
+            assert store.unschedule(one)
+            store.outbox(one).enqueue(1)
+            assert not store.outbox(two).run_once("worker", _nothing)
 
     @good_names
     def test_any_text_within_the_limits_names_a_schedule(self, store: Store, name: str) -> None:

@@ -69,6 +69,23 @@ class OutboxContract(Contract):
         assert outbox.run_once("the worker", delivery)
         assert states == [("processing", "the worker")]
 
+    def test_a_delivery_that_outlasts_its_claim_without_a_heartbeat_may_run_twice(
+        self, engine: EngineHarness, store: Store, other: Store, outbox: Outbox
+    ) -> None:
+        message = outbox.enqueue(1)
+        again: list[int] = []
+
+        def delivery(handle: JobHandle) -> None:
+            job = live(store, handle.id)
+            engine.advance(50)
+            fall_asleep()
+            assert store.get_job(handle.id) == job  # nobody has sent a heartbeat
+            engine.advance(11)
+            assert other.outbox("mail").run_once("other", lambda second: again.append(second.id))
+
+        assert outbox.run_once("worker", delivery)
+        assert again == [message]
+
     def test_the_fifth_failure_is_a_dead_letter_with_its_errors_text(
         self, engine: EngineHarness, store: Store, outbox: Outbox
     ) -> None:

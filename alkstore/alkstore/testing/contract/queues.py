@@ -161,3 +161,42 @@ class QueuesContract(Contract):
         engine.advance(6)
         stats = queue.stats()
         assert (stats.ready, stats.running, stats.delayed, stats.dead) == (1, 0, 0, 0)
+
+    def test_stats_count_a_job_that_lapsed_in_its_last_attempt_as_nothing(
+        self, engine: EngineHarness, store: Store
+    ) -> None:
+        queue = store.queue("mail", visibility_timeout=5, max_attempts=1)
+        queue.enqueue(1)
+        claim(queue)
+        engine.advance(6)
+        stats = queue.stats()
+        assert (stats.ready, stats.running, stats.retrying, stats.dead) == (0, 0, 0, 0)
+        assert stats.oldest_ready_age is None
+        assert queue.claim("worker") == []
+        assert queue.stats().dead == 1
+
+    def test_a_job_is_ready_since_it_is_due_not_since_it_was_enqueued(
+        self, engine: EngineHarness, queue: Queue
+    ) -> None:
+        queue.enqueue(1, delay=3600)
+        engine.advance(3630)
+        age = queue.stats().oldest_ready_age
+        assert age is not None
+        assert timedelta(seconds=30) <= age < timedelta(seconds=90)
+
+    def test_an_expired_job_is_a_dead_letter_though_its_delay_is_longer(
+        self, engine: EngineHarness, queue: Queue
+    ) -> None:
+        late = queue.enqueue(1, run_at=engine.now() + timedelta(hours=1), expires=60)
+        retried = queue.enqueue(2, expires=60)
+        assert claim(queue).retry("again", delay=3600)
+        engine.advance(61)
+        assert queue.claim("worker") == []
+        dead = {letter.id: letter.error for letter in queue.dead()}
+        assert dead == {late: "expired", retried: "expired"}
+
+    def test_enqueue_many_is_built_for_many(self, queue: Queue) -> None:
+        jobs = queue.enqueue_many(range(20_000))
+        assert len(jobs) == 20_000
+        assert jobs == sorted(set(jobs))
+        assert queue.size() == 20_000

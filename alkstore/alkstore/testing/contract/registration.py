@@ -125,6 +125,43 @@ class RegistrationContract(Contract):
         assert store.schedule("s", "@every 1h", "q", 1).next_fire_at == first.next_fire_at
         assert engine.tick(store) == 1
 
+    @pytest.mark.parametrize(
+        "changed", [{"catch_up": "latest"}, {"priority": 5}, {"expires": 60}, {"max_attempts": 9}],
+        ids=str,
+    )  # fmt: skip
+    def test_an_option_that_is_not_the_grid_moves_no_boundary(
+        self, engine: EngineHarness, store: Store, changed: Any
+    ) -> None:
+        first = store.schedule("s", "@every 1h", "q", 1)
+        engine.advance(3700)
+        assert (
+            store.schedule("s", "@every 1h", "q", 1, **changed).next_fire_at == first.next_fire_at
+        )
+        assert engine.tick(store) == 1
+
+    def test_the_same_anchor_in_another_zone_is_the_same(
+        self, engine: EngineHarness, store: Store
+    ) -> None:
+        anchor = engine.now() + timedelta(minutes=5)
+        store.schedule("s", "@every 1h", "q", 1, starts_at=anchor)
+        engine.advance(600)
+        elsewhere = anchor.astimezone(timezone(timedelta(hours=5, minutes=30)))
+        again = store.schedule("s", "@every 1h", "q", 1, starts_at=elsewhere)
+        assert (again.next_fire_at, again.starts_at) == (anchor, anchor)
+        assert engine.tick(store) == 1
+
+    @pytest.mark.parametrize("spec", ["@every 1m", "@every 2m"])
+    def test_registering_again_forgets_nothing_that_has_happened(
+        self, engine: EngineHarness, store: Store, spec: str
+    ) -> None:
+        store.schedule("s", "@every 1m", "q", 1)
+        engine.advance(100 * 60 + 1)
+        assert engine.tick(store) == 64
+        before = schedule(store, "s")
+        assert (before.skipped, before.last_fire_at is None) == (36, False)
+        again = store.schedule("s", spec, "q", 2)
+        assert (again.skipped, again.last_fire_at) == (36, before.last_fire_at)
+
     def test_a_changed_spec_starts_a_new_grid_from_now(
         self, engine: EngineHarness, store: Store
     ) -> None:
@@ -200,6 +237,15 @@ class RegistrationContract(Contract):
         assert boundary(store, "s") == first + timedelta(hours=2)
         assert not schedule(store, "s").paused
         engine.advance(1800)
+        assert engine.tick(store) == 1
+
+    def test_resuming_what_is_not_paused_leaves_an_owed_boundary(
+        self, engine: EngineHarness, store: Store
+    ) -> None:
+        first = store.schedule("s", "@every 1h", "q", 1)
+        engine.advance(3700)
+        assert store.resume("s")
+        assert boundary(store, "s") == first.next_fire_at
         assert engine.tick(store) == 1
 
     def test_pause_and_resume_tell_whether_there_is_such_a_schedule(self, store: Store) -> None:

@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 
 from alkstore.errors import EncodeError, InvalidConnection, InvalidOption, NoTransaction
-from alkstore.testing.contract.base import LIMIT, Background, Contract, fall_asleep, live
+from alkstore.testing.contract.base import (
+    LIMIT,
+    PROMPT,
+    Background,
+    Contract,
+    fall_asleep,
+    live,
+)
 from alkstore.traits import Store
 
 
@@ -50,6 +57,22 @@ class TransactionsContract(Contract):
         assert store.queue("mail").size() == 0
         assert store.outbox("mail").stats().ready == 0
 
+    @pytest.mark.parametrize("end", [KeyboardInterrupt, SystemExit, GeneratorExit])
+    def test_what_is_no_exception_rolls_back_as_well(
+        self, store: Store, end: type[BaseException]
+    ) -> None:
+        jobs: list[int] = []
+
+        def leave() -> None:
+            with store.transaction() as tx:
+                jobs.append(store.enqueue_tx(tx, "mail", 1))
+                raise end
+
+        with pytest.raises(end):
+            leave()
+        assert store.get_job(jobs[0]) is None
+        assert store.queue("mail").size() == 0
+
     def test_an_id_that_was_rolled_back_is_not_used_again_by_what_stays(self, store: Store) -> None:
         with rolled_back(store) as tx:
             lost = store.enqueue_tx(tx, "mail", 1)
@@ -81,7 +104,7 @@ class TransactionsContract(Contract):
             job = store.enqueue_tx(tx, "mail", 1)
             fall_asleep()
             assert waiter.running
-        assert [handle.id for handle in waiter.result()] == [job]
+        assert [handle.id for handle in waiter.result(PROMPT)] == [job]
 
     def test_a_refusal_leaves_the_transaction_as_it_was(self, store: Store) -> None:
         with store.transaction() as tx:

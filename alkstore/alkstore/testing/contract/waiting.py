@@ -52,7 +52,7 @@ class WaitingContract(Contract):
         waiter = Background(lambda: queue.claim_wait("worker", timeout=LIMIT))
         fall_asleep()
         cause(other, other.queue("mail"))
-        assert len(waiter.result()) == 1
+        assert len(waiter.result(PROMPT)) == 1
 
     @pytest.mark.parametrize(
         "settle",
@@ -67,7 +67,7 @@ class WaitingContract(Contract):
         waiter = Background(lambda: queue.claim_wait("worker", timeout=LIMIT))
         fall_asleep()
         assert settle(held)
-        assert [handle.id for handle in waiter.result()] == [job]
+        assert [handle.id for handle in waiter.result(PROMPT)] == [job]
 
     def test_a_requeued_job_wakes_it(self, queue: Queue) -> None:
         job = queue.enqueue(1)
@@ -75,7 +75,7 @@ class WaitingContract(Contract):
         waiter = Background(lambda: queue.claim_wait("worker", timeout=LIMIT))
         fall_asleep()
         assert queue.requeue([job]) == 1
-        assert [handle.id for handle in waiter.result()] == [job]
+        assert [handle.id for handle in waiter.result(PROMPT)] == [job]
 
     def test_it_returns_what_becomes_due(self, engine: EngineHarness, queue: Queue) -> None:
         job = queue.enqueue(1, delay=3600)

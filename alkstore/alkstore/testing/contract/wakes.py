@@ -53,6 +53,16 @@ class WakesContract(Contract):
             assert hears(two, "sport")
             assert hears(three, "sport")
 
+    @pytest.mark.parametrize("deaf", ["n", "new", "news ", "news2", "News", "*", "n%", "%", "_ews"])
+    def test_a_wake_reaches_no_channel_that_is_almost_its_own(
+        self, store: Store, other: Store, deaf: str
+    ) -> None:
+        with other.listen(deaf, "mark") as listener:
+            store.notify("news")
+            store.notify("mark")
+            assert hears(listener, "mark")
+            assert listener.wait(0.05) is None
+
     @pytest.mark.parametrize("cause", CAUSES.values(), ids=CAUSES)
     def test_who_listens_on_a_queues_name_hears_what_happens_to_it(
         self, store: Store, other: Store, cause: Callable[[Store], object]
