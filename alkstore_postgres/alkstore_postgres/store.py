@@ -24,6 +24,7 @@ from alkstore.options import (
     resolve_queue,
 )
 from alkstore.runners import StartedRunners
+from alkstore.runners.pool import check_work
 from alkstore.stop_token import StopToken, check_stop
 from alkstore.traits import Delivery, Handler, Listener, LockHandle, Outbox, Queue, Runner
 from alkstore.values import Job, Schedule
@@ -47,8 +48,7 @@ from alkstore_postgres.settings import (
     split_pool_settings,
 )
 from alkstore_postgres.wakes.connect import connector_beside
-from alkstore_postgres.wakes.listener import listen
-from alkstore_postgres.wakes.notify import notify, notify_tx
+from alkstore_postgres.wakes.listener import check_channels, listen
 
 
 class PostgresStore:
@@ -84,6 +84,11 @@ class PostgresStore:
 
     @property
     def _parts(self) -> Parts:
+        """The parts of a store that is open.
+
+        Whatever may be refused for its arguments is checked before: a mistake in the program
+        is told the same way before and after the end of the store.
+        """
         self._pools.check_open()
         return self._made
 
@@ -108,7 +113,7 @@ class PostgresStore:
 
     def get_job(self, job_id: int) -> Job | None:
         """Return a live job whole, or ``None``."""
-        return self._parts.queues.inspector.get_job(check_id(job_id))
+        return self._made.queues.inspector.get_job(check_id(job_id))
 
     def _queue(self, name: str, stamps: Stamps) -> PostgresQueue:
         return PostgresQueue(name, stamps, self._parts.queues)
@@ -137,23 +142,24 @@ class PostgresStore:
         self, tx: Any, queue: str, stamps: Stamps, payload: Any, options: EnqueueOptions
     ) -> int:
         resolved = resolve_enqueue(options, stamps)
-        producer = self._parts.queues.producer
-        raw = producer.encode(payload)
-        return producer.enqueue_in(join(tx), queue, raw, resolved)
+        raw = self._made.queues.producer.encode(payload)
+        return self._parts.queues.producer.enqueue_in(join(tx), queue, raw, resolved)
 
     def notify_tx(self, tx: Any, channel: str) -> None:
         """Send a wake that is heard when *tx* commits; see `Store.notify_tx`."""
-        notify_tx(self._parts.sender, tx, channel)
+        name = check_name(channel, "channel")
+        self._parts.sender.send_in(join(tx), name)
 
     # Wakes.
 
     def notify(self, channel: str) -> None:
         """Send a wake now."""
-        notify(self._parts.sender, channel)
+        self._made.sender.send_now(check_name(channel, "channel"))
 
     def listen(self, *channels: str) -> Listener:
         """Return a listener of *channels*."""
-        return listen(self._parts.hub, channels)
+        names = check_channels(channels)
+        return listen(self._parts.hub, names)
 
     # Locks.
 
@@ -161,7 +167,7 @@ class PostgresStore:
         self, name: str, ttl: Seconds, owner: str | None = None, *, keep_alive: bool = False
     ) -> LockHandle | None:
         """Take a lock if it is free; see `Store.try_lock`."""
-        return self._parts.locks.try_lock(name, ttl, owner, keep_alive=keep_alive)
+        return self._made.locks.try_lock(name, ttl, owner, keep_alive=keep_alive)
 
     def lock(
         self,
@@ -174,7 +180,7 @@ class PostgresStore:
         keep_alive: bool = False,
     ) -> LockHandle:
         """Take a lock, waiting until it is free; see `Store.lock`."""
-        return self._parts.locks.lock(name, ttl, timeout, stop, owner, keep_alive=keep_alive)
+        return self._made.locks.lock(name, ttl, timeout, stop, owner, keep_alive=keep_alive)
 
     # Schedules.
 
@@ -182,11 +188,11 @@ class PostgresStore:
         self, name: str, spec: str, queue: str, payload: Any, **options: Unpack[ScheduleOptions]
     ) -> Schedule:
         """Register or change a schedule; see `Scheduler.schedule`."""
-        return self._parts.registry.schedule(name, spec, queue, payload, **options)
+        return self._made.registry.schedule(name, spec, queue, payload, **options)
 
     def unschedule(self, name: str) -> bool:
         """Remove a schedule; return whether there was one."""
-        return self._parts.registry.unschedule(name)
+        return self._made.registry.unschedule(name)
 
     def schedules(self) -> list[Schedule]:
         """Return all schedules by name."""
@@ -194,23 +200,24 @@ class PostgresStore:
 
     def get_schedule(self, name: str) -> Schedule | None:
         """Return one schedule, or ``None``."""
-        return self._parts.registry.get_schedule(name)
+        return self._made.registry.get_schedule(name)
 
     def pause(self, name: str) -> bool:
         """Fire nothing for it until it is resumed; return whether there is such a one."""
-        return self._parts.registry.pause(name)
+        return self._made.registry.pause(name)
 
     def resume(self, name: str) -> bool:
         """Go on at the first boundary after now; return whether there is such a one."""
-        return self._parts.registry.resume(name)
+        return self._made.registry.resume(name)
 
     def run_now(self, name: str) -> int:
         """Fire one extra job and return its id; see `Scheduler.run_now`."""
-        return self._parts.registry.run_now(name)
+        return self._made.registry.run_now(name)
 
     def run_schedules(self, stop: StopToken) -> None:
         """Lead until *stop* is cancelled; see `Scheduler.run_schedules`."""
-        self._parts.lead(check_stop(stop))
+        check_stop(stop)
+        self._parts.lead(stop)
 
     def tick(self) -> int:
         """Fire everything that is due now, whoever leads, and return how many jobs that were.
@@ -237,13 +244,16 @@ class PostgresStore:
         name = check_name(queue, "queue")
         stamps = resolve_queue(options)
         count = positive_int(concurrency, "concurrency", most=_MOST_THREADS)
+        check_work(handler, "handler")
         return self._runners.worker(self._queue(name, stamps), handler, count)
 
     def start_outbox(self, name: str, delivery: Delivery, concurrency: int = 1) -> Runner:
         """Start threads that deliver the messages of the outbox *name*."""
-        backing = self._queue(outbox_queue(name), OUTBOX_STAMPS)
+        name = check_name(name, "outbox")
         count = positive_int(concurrency, "concurrency", most=_MOST_THREADS)
-        return self._runners.outbox(check_name(name, "outbox"), backing, delivery, count)
+        check_work(delivery, "delivery")
+        backing = self._queue(outbox_queue(name), OUTBOX_STAMPS)
+        return self._runners.outbox(name, backing, delivery, count)
 
     # The end.
 

@@ -39,6 +39,7 @@ from alkstore.options import (
     resolve_queue,
 )
 from alkstore.runners import StartedRunners
+from alkstore.runners.pool import check_work
 from alkstore.stop_token import StopToken, check_stop
 from alkstore.traits import Delivery, Handler, Listener, LockHandle, Outbox, Queue, Runner
 from alkstore.values import Job, Schedule
@@ -155,8 +156,8 @@ class MemoryStore:
         self, tx: Any, queue: str, stamps: Stamps, payload: Any, options: EnqueueOptions
     ) -> int:
         resolved = resolve_enqueue(options, stamps)
-        self._access.check_open()
         raw = self._access.encode(payload)
+        self._access.check_open()
         joined = join(tx, self._access.data)
         with self._access.tables() as data:
             job = new_job(data, queue, raw, resolved)
@@ -165,8 +166,8 @@ class MemoryStore:
 
     def notify_tx(self, tx: Any, channel: str) -> None:
         """Send a wake that is heard when *tx* commits; see `Store.notify_tx`."""
-        self._access.check_open()
         name = check_name(channel, "channel")
+        self._access.check_open()
         join(tx, self._access.data).add_wake(name)
 
     # Wakes.
@@ -264,13 +265,16 @@ class MemoryStore:
         name = check_name(queue, "queue")
         stamps = resolve_queue(options)
         count = positive_int(concurrency, "concurrency", most=_MOST_THREADS)
+        check_work(handler, "handler")
         return self._runners.worker(self._queue(name, stamps), handler, count)
 
     def start_outbox(self, name: str, delivery: Delivery, concurrency: int = 1) -> Runner:
         """Start threads that deliver the messages of the outbox *name*."""
-        backing = self._queue(outbox_queue(name), OUTBOX_STAMPS)
+        name = check_name(name, "outbox")
         count = positive_int(concurrency, "concurrency", most=_MOST_THREADS)
-        return self._runners.outbox(check_name(name, "outbox"), backing, delivery, count)
+        check_work(delivery, "delivery")
+        backing = self._queue(outbox_queue(name), OUTBOX_STAMPS)
+        return self._runners.outbox(name, backing, delivery, count)
 
     # The end.
 

@@ -25,7 +25,8 @@ class Store(Scheduler, Protocol):
 
     Every entry point that takes a name applies the naming rule, and every one that takes
     options or a payload refuses what is wrong with it, before any round trip. Every one raises
-    `StoreClosed` once the store was closed, and those that go to the database raise
+    `StoreClosed` once the store was closed, calls that have nothing to do (an empty list)
+    among them, but a mistake in the call is told first. Those that go to the database raise
     `DatabaseError` when it, or the way to it, failed.
     """
 

@@ -58,6 +58,7 @@ class DeadLetters:
     def requeue(self, queue: str, ids: Sequence[int]) -> int:
         """Make dead letters of *queue* live again; return how many there were."""
         if not ids:
+            self._database.check_open()
             return 0
         params = {"queue": queue, "ids": list(ids)}
         return self._database.execute(self._sql["requeue"], params)
@@ -68,9 +69,12 @@ class DeadLetters:
         Without ids it goes in batches, each a transaction of its own, so that a million
         dead letters neither hold locks for long nor outlive a statement time limit.
         """
+        if ids is not None and not ids:
+            self._database.check_open()
+            return 0
         if ids is not None:
             params = {"queue": queue, "ids": list(ids), "older_than": older_than}
-            return self._database.execute(self._sql["purge_ids"], params) if ids else 0
+            return self._database.execute(self._sql["purge_ids"], params)
         total = 0
         while True:
             batch = {"queue": queue, "older_than": older_than, "batch": _PURGE_BATCH}

@@ -74,6 +74,7 @@ class Producer:
     def enqueue_many(self, queue: str, raws: Sequence[bytes], options: Enqueue) -> list[int]:
         """Store a job for each of *raws* in one transaction; return the ids in order."""
         if not raws:
+            self._database.check_open()
             return []
         params = self._params(queue, options)
 

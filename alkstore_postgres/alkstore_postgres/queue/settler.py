@@ -92,6 +92,7 @@ class Settler:
 
     def _touch_many(self, statement: str, claims: Sequence[Claim], **params: Any) -> set[Claim]:
         if not claims:
+            self._database.check_open()
             return set()
         ids, claim_ids = zip(*claims, strict=True)
         params |= {"ids": list(ids), "claim_ids": list(claim_ids)}

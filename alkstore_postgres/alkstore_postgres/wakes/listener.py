@@ -21,11 +21,8 @@ CONNECT_LIMIT: Final = 2.0
 """How long `listen` waits for the first connection, in seconds."""
 
 
-def listen(hub: WakeHub, channels: Sequence[str]) -> PostgresListener:
-    """Return a listener of *channels* that hears whatever is sent from now on.
-
-    The first listener of a store waits up to `CONNECT_LIMIT` for the connection; when that
-    takes longer, or fails, it gets a wake for each of its channels once it is there.
+def check_channels(channels: Sequence[object]) -> tuple[str, ...]:
+    """Return the names of *channels*, each once.
 
     Raises:
         InvalidName: One breaks the naming rule (`ReservedName` when reserved).
@@ -35,6 +32,15 @@ def listen(hub: WakeHub, channels: Sequence[str]) -> PostgresListener:
     if not names:
         msg = "a listener needs at least one channel, none was given"
         raise InvalidOption(msg)
+    return names
+
+
+def listen(hub: WakeHub, names: tuple[str, ...]) -> PostgresListener:
+    """Return a listener of the channels *names*, checked, that hears whatever is sent from now on.
+
+    The first listener of a store waits up to `CONNECT_LIMIT` for the connection; when that
+    takes longer, or fails, it gets a wake for each of its channels once it is there.
+    """
     listener = PostgresListener(hub, names)
     if hub.state != "listening" and hub.settle(CONNECT_LIMIT):
         listener.forget()

@@ -10,6 +10,7 @@ from __future__ import annotations
 from alkstore.testing.contract.base import Contract
 from alkstore.testing.contract.boundaries import BoundariesContract
 from alkstore.testing.contract.claims import ClaimsContract
+from alkstore.testing.contract.closing import ClosingContract
 from alkstore.testing.contract.dead_letters import DeadLettersContract
 from alkstore.testing.contract.leader import LeaderContract
 from alkstore.testing.contract.locks import LocksContract
@@ -29,6 +30,7 @@ from alkstore.testing.contract.wakes import WakesContract
 __all__ = [
     "BoundariesContract",
     "ClaimsContract",
+    "ClosingContract",
     "Contract",
     "DeadLettersContract",
     "EngineContract",
@@ -67,5 +69,6 @@ class EngineContract(
     WakesContract,
     StopTokensContract,
     RunnersContract,
+    ClosingContract,
 ):
     """The whole suite."""
