@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import psycopg
+from psycopg import generators, waiting
 
 from alkstore.stop_token import Parker, StopToken
 
@@ -20,6 +21,9 @@ GRACE = 0.09
 
 _LIBPQ_17 = 170_000
 """The version of the client library from which on it cancels over an encrypted connection."""
+
+_CANCEL_LIMIT = 5.0
+"""How long a cancellation may take, in seconds; where the network is gone it comes to nothing."""
 
 _LOOKS = 4
 """How many times a call is looked at within its limit. Looks are counted, no clock is read:
@@ -132,7 +136,15 @@ def _canceller(connection: psycopg.Connection[Any]) -> Callable[[], None]:
     """Return what cancels the present statement of *connection*, even once that is cut."""
     try:
         if psycopg.pq.version() >= _LIBPQ_17:
-            cancel = connection.pgconn.cancel_conn().blocking  # encrypted as the connection is
+            cancelling = connection.pgconn.cancel_conn()  # encrypted as the connection is
+
+            def cancel() -> None:
+                # Step by step: the driver's blocking call stops every thread meanwhile.
+                cancelling.start()
+                waiting.wait_conn(
+                    generators.cancel(cancelling), interval=0.1, timeout=_CANCEL_LIMIT
+                )
+
         else:
             cancel = connection.pgconn.get_cancel().cancel
     except psycopg.Error:
@@ -141,7 +153,7 @@ def _canceller(connection: psycopg.Connection[Any]) -> Callable[[], None]:
     def run() -> None:
         try:
             cancel()
-        except psycopg.Error as error:
+        except Exception as error:  # noqa: BLE001 - of the driver's, its time-out among them
             logger.warning("a database call that was given up could not be cancelled: %s", error)
 
     return run
