@@ -8,6 +8,7 @@ long as the connection lives.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import select
 from collections.abc import Iterator, Mapping, Sequence
@@ -121,7 +122,6 @@ class OwnCursor(EngineCursor):
         self._kept = Transformer.from_context(self)
         self._runs: dict[_Key, int] = {}
         self._names: dict[_Key, bytes] = {}
-        self._made = 0
         self._stale = False  # the server may still have what is forgotten here
         self._answer: PGresult | None = None
 
@@ -220,10 +220,16 @@ class OwnCursor(EngineCursor):
             self._own.pgconn.send_query(b"DEALLOCATE ALL")
             self._wait()
             self._stale = False
-        self._made += 1
-        name = b"_alkstore_%d" % self._made
+        name = _name(key)
         self._own.pgconn.send_prepare(name, key[0], param_types=key[1])
-        self._wait()
+        try:
+            self._wait()
+        except errors.DuplicatePreparedStatement:
+            # An interrupted call has left it, or somebody else in a pooler's session: the
+            # name says that it is the same.
+            self._names[key] = name
+            if self._own.pgconn.transaction_status == TransactionStatus.INERROR:
+                raise  # `Database.run` begins again
         self._names[key] = name
         return name
 
@@ -239,6 +245,18 @@ class OwnCursor(EngineCursor):
         if answer.status not in _GOOD:
             raise errors.error_from_result(answer, encoding="utf-8")
         return answer
+
+
+def _name(key: _Key) -> bytes:
+    """Return a name that means this statement with these types of parameters, everywhere.
+
+    Behind a pooler in transaction mode, with preparing left on against all advice, a number
+    would be the name of somebody else's statement, which would run silently. PostgreSQL
+    keeps 63 bytes of a name.
+    """
+    text, types = key
+    digest = hashlib.blake2b(b"%b\0%b" % (text, repr(types).encode()), digest_size=20)
+    return b"_alkstore_" + digest.hexdigest().encode()
 
 
 @lru_cache(maxsize=1024)

@@ -11,6 +11,7 @@ from psycopg import sql
 
 import alkstore
 from alkstore_postgres import PostgresStore
+from alkstore_postgres.database.own_connection import OwnConnection
 from alkstore_postgres.database.session import Session
 
 OpenStore = Callable[..., PostgresStore]
@@ -72,3 +73,41 @@ def test_what_the_server_cannot_do_is_tried_twice_and_told(store: PostgresStore)
         store._parts.database.run(work)
     assert caught.value.sqlstate == "0A000"
     assert len(calls) == 2
+
+
+def test_a_name_on_the_server_means_the_same_statement_for_everybody(open_store: OpenStore) -> None:
+    """Sessions that a pooler shares would run each other's statements."""
+    options = {"min_size": 1, "max_size": 1, "prepare_threshold": 0}
+    one, other = open_store(**options), open_store(**options)
+    one.queue("mail").enqueue_many([1, 2])
+    one.queue("mail").claim("w")
+    other.queue("mail").claim("w")
+    other.try_lock("lock", ttl=60)
+    other.queue("mail").enqueue_many([1, 2])
+    meanings: dict[str, set[object]] = {}
+    for store in (one, other):
+        with store.transaction() as own:
+            prepared = own.execute(
+                "SELECT name, (statement, parameter_types)::text FROM pg_prepared_statements"
+            )
+            for name, meaning in prepared.fetchall():
+                meanings.setdefault(name, set()).add(meaning)
+    assert len(meanings) >= 3
+    assert {name: all_ for name, all_ in meanings.items() if len(all_) > 1} == {}
+
+
+def test_what_is_there_already_is_used(narrow: PostgresStore) -> None:
+    """As an interrupted preparation leaves it."""
+    queue = narrow.queue("mail")
+    seen = []
+    for _ in range(2):
+        queue.enqueue(1)
+        queue.enqueue_many(range(8_000))
+        with narrow._parts.database.connection() as connection:
+            assert isinstance(connection, OwnConnection)
+            names = connection.engine_cursor._names
+            seen.append(len(names))
+            names.clear()
+    queue.enqueue(1)
+    assert queue.size() == 2 * 8_001 + 1
+    assert min(seen) >= 2

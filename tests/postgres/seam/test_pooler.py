@@ -100,3 +100,25 @@ def test_many_migrate_once_behind_a_pooler(pooled: str, conninfo: str, schema: s
         outcomes = list(several.map(alkstore_postgres.migrate, [pooled] * 8, [schema] * 8))
     assert sorted(map(bool, outcomes)) == [False] * 7 + [True]
     assert catalogue(conninfo, schema)
+
+
+def test_preparing_that_was_left_on_mixes_nothing_up(conninfo: str, schema: str) -> None:
+    """The sessions of the pooler are everybody's, and so is what is prepared in them."""
+    alkstore_postgres.migrate(conninfo, schema)
+    options: dict[str, Any] = {"min_size": 1, "max_size": 1, "prepare_threshold": 0}
+    with (
+        pooler(conninfo, "transaction", pool_size=2) as where,
+        alkstore_postgres.open(where, schema, **options) as one,
+        alkstore_postgres.open(where, schema, **options) as other,
+    ):
+        for turn in range(6):
+            first, second = (one, other) if turn % 2 else (other, one)
+            job = first.queue("mail").enqueue(turn)
+            first.queue("kept").enqueue_many([turn] * 3)
+            assert [handle.payload for handle in second.queue("mail").claim("w")] == [turn]
+            assert second.queue("mail").size() == turn + 1
+            found = second.get_job(job)
+            assert found is not None
+            assert found.payload == turn
+            assert first.try_lock(f"lock {turn}", ttl=60)
+        assert one.queue("kept").size() == other.queue("kept").size() == 18
