@@ -13,7 +13,7 @@ from bench.registry import scenario
 
 _SETTLE = 4.0
 _COUNT = """
-SELECT coalesce(sum(s.calls), 0) FROM pg_stat_statements(false) AS s
+SELECT coalesce(sum(s.calls), 0) FROM pg_stat_statements AS s
 JOIN pg_roles AS r ON r.oid = s.userid
 WHERE r.rolname = %s AND (%s OR s.query <> 'SELECT pg_catalog.pg_notify($1, $2)')
 """
