@@ -8,7 +8,7 @@ import pytest
 
 from alkstore._typing import override
 from alkstore.testing import EngineHarness
-from alkstore.testing.contract import EngineContract
+from alkstore.testing.contract import EngineContract, LocksContract, WaitingContract
 from tests.support.memory_harness import MemoryHarness
 
 
@@ -19,5 +19,16 @@ class TestMemoryEngine(EngineContract):
     @override
     def engine(self) -> Iterator[EngineHarness]:
         harness = MemoryHarness()
+        yield harness
+        harness.close()
+
+
+class TestOnAClockThatGoesOn(LocksContract, WaitingContract):
+    """Who waits for a time sleeps until then, and nobody tells it that time has passed."""
+
+    @pytest.fixture
+    @override
+    def engine(self) -> Iterator[EngineHarness]:
+        harness = MemoryHarness(frozen=False)
         yield harness
         harness.close()

@@ -8,7 +8,12 @@ import pytest
 
 from alkstore._typing import override
 from alkstore.testing import EngineHarness
-from alkstore.testing.contract import BoundariesContract, EngineContract, WaitingContract
+from alkstore.testing.contract import (
+    BoundariesContract,
+    EngineContract,
+    LocksContract,
+    WaitingContract,
+)
 from tests.support.postgres_harness import PostgresHarness
 
 
@@ -23,7 +28,7 @@ class TestPostgresEngine(EngineContract):
         harness.close()
 
 
-class TestOnAClockThatGoesOn(BoundariesContract, WaitingContract):
+class TestOnAClockThatGoesOn(BoundariesContract, LocksContract, WaitingContract):
     """Where the clock does not wait for the test, what was stored lies between two readings."""
 
     @pytest.fixture

@@ -3,22 +3,40 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from datetime import datetime
+from datetime import datetime, timezone
 
+from alkstore._typing import override
 from alkstore.codec import Codec
 from alkstore.memory import ManualClock, MemoryData, MemoryStore
 from alkstore.traits import Store
+
+_ORIGIN = datetime(2000, 1, 1, tzinfo=timezone.utc)
+
+
+class GoingClock(ManualClock):
+    """A clock that goes on by itself, ahead of the machine's by what it was stepped."""
+
+    @override
+    def now(self) -> datetime:
+        """Return the present time, and all steps on top of it."""
+        return datetime.now(timezone.utc) + (super().now() - _ORIGIN)
+
+    @override
+    def nap(self, length: float) -> float | None:
+        """Return *length*."""
+        return length
 
 
 class MemoryHarness:
     """An `alkstore.testing.EngineHarness` of the memory engine: tables of its own.
 
     Args:
-        start: Where the clock starts; ``None``: the present time.
+        frozen: Let the clock stand still between two calls of `advance`.
+        start: Where a frozen clock starts; ``None``: the present time.
     """
 
-    def __init__(self, *, start: datetime | None = None) -> None:
-        self._clock = ManualClock(start)
+    def __init__(self, *, frozen: bool = True, start: datetime | None = None) -> None:
+        self._clock = ManualClock(start) if frozen else GoingClock(_ORIGIN)
         self._data = MemoryData(self._clock)
         self._closing = ExitStack()
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from alkstore.errors import InvalidName, ReservedName
+from alkstore.errors import AlkstoreError, InvalidName, ReservedName
 from alkstore.testing.contract.base import Contract, claim, refused
 from alkstore.traits import Store
 
@@ -85,6 +85,22 @@ class NamesContract(Contract):
             with refused(ReservedName, name):
                 enter(store, name)
         assert store.schedules() == []
+
+    def test_a_refused_argument_is_a_value_error(self, store: Store) -> None:
+        queue = store.queue("q")
+        for call in (
+            lambda: store.queue(""),
+            lambda: store.try_lock("__alkstore_x", 1),
+            lambda: store.schedule("s", "never", "q", 1),
+            lambda: queue.enqueue(1, priority=10**6),
+            lambda: queue.enqueue(object()),
+            lambda: queue.enqueue("x" * 2**20),
+            lambda: queue.claim("worker", 0),
+            store.listen,
+        ):
+            with pytest.raises(ValueError) as refusal:  # noqa: PT011 - the class is the promise
+                call()
+            assert isinstance(refusal.value, AlkstoreError)
 
     def test_a_worker_id_obeys_the_rule_as_well(self, store: Store) -> None:
         queue = store.queue("q")
