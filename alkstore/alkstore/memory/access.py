@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
@@ -13,6 +14,7 @@ from alkstore._typing import Self
 from alkstore.codec import Codec, decode_payload, encode_payload
 from alkstore.errors import StoreClosed
 from alkstore.memory.data import MemoryData
+from alkstore.memory.forks import Alive
 from alkstore.stop_token import Parker, StopToken, Wakeable
 from alkstore.values import Payload
 
@@ -36,7 +38,8 @@ class Access:
         self.codec = codec
         self.max_payload_bytes = max_payload_bytes
         self.closed = False
-        self._waiters: dict[int, Wakeable] = {}
+        self._waiters: dict[int, tuple[Wakeable, Callable[[], None] | None]] = {}
+        _all.add(self)
 
     @contextmanager
     def tables(self) -> Iterator[MemoryData]:
@@ -64,9 +67,15 @@ class Access:
         """Return bytes that decode when they are read."""
         return Payload(raw, lambda stored: decode_payload(self.codec, stored))
 
-    def attach(self, waiter: Wakeable) -> None:
-        """Have *waiter* woken by the end of the store."""
-        self._waiters[id(waiter)] = waiter
+    def attach(self, waiter: Wakeable, after_fork: Callable[[], None] | None = None) -> None:
+        """Have *waiter* woken by the end of the store.
+
+        Args:
+            waiter: What to wake.
+            after_fork: Called in a forked child, where *waiter* is attached no more;
+                ``None``: it belongs to a thread of the parent's.
+        """
+        self._waiters[id(waiter)] = waiter, after_fork
 
     def detach(self, waiter: Wakeable) -> None:
         """Forget *waiter*."""
@@ -75,12 +84,15 @@ class Access:
     def close(self) -> None:
         """Refuse everything from now on, and wake whoever waits."""
         self.closed = True
-        for waiter in self._waiters.copy().values():
+        for waiter, _ in self._waiters.copy().values():
             waiter.unpark()
 
     def after_fork(self) -> None:
-        """Forget the parent's waiters."""
-        self._waiters = {}
+        """Forget the parent's waiters; what no thread has to wait for begins anew."""
+        inherited, self._waiters = self._waiters, {}
+        for _, follow in inherited.values():
+            if follow is not None:
+                follow()
 
 
 class Sleeper:
@@ -153,3 +165,16 @@ class Sleeper:
         access.detach(self)
         access.data.clock.detach(self)
         access.data.wakes.detach(self._name, self)
+
+
+_all: Alive[Access] = Alive()
+
+
+def _after_fork() -> None:
+    for access in _all.all():
+        access.after_fork()
+
+
+# Runs after the hook that gives the child its tables: that one was registered before.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -39,20 +39,15 @@ class MemoryListener:
             raise InvalidOption(msg)
         access.check_open()
         self._access = access
-        self._wakes = access.data.wakes
         self._woken: dict[str, bool] = {}
-        self._parkers: dict[int, Parker] = {}
         self._closed = False
-        for name in self._channels:
-            self._wakes.attach(name, self, self._hear)
-        access.attach(self)
+        self._begin()
 
     def wait(self, timeout: Seconds | None = None, stop: StopToken | None = None) -> Wake | None:
         """Return the next wake; ``None`` when the time is up, on *stop*, or when closed."""
         limit = wait_seconds(timeout)
         stop = check_optional_stop(stop)
         deadline = math.inf if limit is None else time.monotonic() + limit
-        self._follow_fork()
         parker = Parker()
         self._parkers[id(parker)] = parker
         try:
@@ -81,7 +76,7 @@ class MemoryListener:
         """Stop hearing; ends the waits of other threads. May be called again."""
         self._closed = True
         for name in self._channels:
-            self._wakes.detach(name, self)
+            self._access.data.wakes.detach(name, self)
         self._access.detach(self)
         self.unpark()
 
@@ -114,11 +109,9 @@ class MemoryListener:
                 return name
         return None
 
-    def _follow_fork(self) -> None:
-        """Hear the wakes of the child's own tables."""
-        if self._wakes is not self._access.data.wakes and not self._closed:
-            self._wakes = self._access.data.wakes
-            self._parkers = {}
-            for name in self._channels:
-                self._wakes.attach(name, self, self._hear)
-            self._access.attach(self)
+    def _begin(self) -> None:
+        """Hear; in the child of a fork, the wakes of the child's own tables."""
+        self._parkers: dict[int, Parker] = {}
+        for name in self._channels:
+            self._access.data.wakes.attach(name, self, self._hear)
+        self._access.attach(self, self._begin)

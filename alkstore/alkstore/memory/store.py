@@ -308,8 +308,7 @@ class MemoryStore:
         self.close()
 
     def after_fork(self) -> None:
-        """Leave threads and waiters to the parent; the tables are a copy."""
-        self._access.after_fork()
+        """Leave the threads to the parent; the tables are a copy."""
         self._leading.after_fork()
         self._runners.after_fork()
 

@@ -83,6 +83,56 @@ def test_a_listener_hears_in_the_child_what_is_sent_there(store: MemoryStore) ->
         assert ear.wait(0) is None
 
 
+def test_what_is_sent_in_the_child_before_it_waits_is_remembered_there(store: MemoryStore) -> None:
+    sibling = store.sibling()
+    with store.listen("news", "other") as ear:
+
+        def child() -> list[str]:
+            sibling.notify("other")
+            store.notify("news")
+            wakes = [ear.wait(0), ear.wait(0), ear.wait(0)]
+            return [wake.channel for wake in wakes if wake is not None]
+
+        assert in_fork(child) == ["other", "news"]
+        assert ear.wait(0) is None
+
+
+def test_a_listener_hears_in_the_child_though_its_store_was_dropped() -> None:
+    store = MemoryStore()
+    sibling = store.sibling()
+    ear = store.listen("news")
+    del store
+
+    def child() -> bool:
+        sibling.notify("news")
+        return ear.wait(0) is not None
+
+    assert in_fork(child) is True
+
+
+def test_closing_the_store_in_the_child_ends_a_wait_of_an_inherited_listener(
+    store: MemoryStore,
+) -> None:
+    ear = store.listen("news")
+
+    def child() -> bool:
+        threading.Timer(0.05, store.close).start()
+        return ear.wait(10) is None and store.closed
+
+    assert in_fork(child) is True
+
+
+def test_a_closed_listener_stays_deaf_in_the_child(store: MemoryStore) -> None:
+    ear = store.listen("news")
+    ear.close()
+
+    def child() -> bool:
+        store.notify("news")
+        return ear.wait(0) is None
+
+    assert in_fork(child) is True
+
+
 def test_threads_that_fork_at_once_do_not_wait_for_each_other(store: MemoryStore) -> None:
     others = [MemoryStore() for _ in range(3)]
     barrier = threading.Barrier(2)
