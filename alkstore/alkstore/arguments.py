@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import Any, Final
 
 from alkstore.errors import InvalidOption
+from alkstore.values import DeadJob
 
 Seconds = float | timedelta
 """A duration: seconds as a number, or a `timedelta`."""
 
 MAX_SECONDS: Final = 36_500 * 86_400.0
 """The longest duration that any option takes (36,500 days)."""
+
+LARGEST_ID: Final = 2**63 - 1
+"""The largest id of a job."""
 
 SHORTEST: Final = 0.001
 """The shortest duration where one of zero makes no sense, in seconds."""
@@ -110,6 +115,25 @@ def aware_utc(value: object, name: str) -> datetime:
     except (OverflowError, ValueError) as error:
         msg = f"{name} lies outside the years 1 to 9999 in UTC"
         raise InvalidOption(msg) from error
+
+
+def dead_place(after: object) -> DeadJob | None:
+    """Return *after*, behind which a page of dead letters begins, its time in UTC.
+
+    Raises:
+        InvalidOption: It is neither ``None`` nor a `DeadJob`, or one whose ``id`` or
+            ``died_at`` no dead letter has.
+    """
+    if after is None:
+        return None
+    if not isinstance(after, DeadJob):
+        msg = f"after must be the last DeadJob of the page before, not {shown(after)}"
+        raise InvalidOption(msg)
+    return replace(
+        after,
+        id=positive_int(after.id, "the id of after", most=LARGEST_ID),
+        died_at=aware_utc(after.died_at, "the died_at of after"),
+    )
 
 
 def refuse_unknown(options: Mapping[str, Any], known: type) -> None:

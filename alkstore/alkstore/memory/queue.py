@@ -6,7 +6,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from alkstore._typing import Unpack, override
-from alkstore.arguments import Seconds, listed, positive_int, seconds, wait_seconds
+from alkstore.arguments import (
+    LARGEST_ID,
+    Seconds,
+    dead_place,
+    listed,
+    positive_int,
+    seconds,
+    wait_seconds,
+)
 from alkstore.errors import InvalidOption
 from alkstore.memory.access import Access
 from alkstore.memory.handle import MemoryJobHandle
@@ -21,8 +29,6 @@ from alkstore.values import DeadJob, Job, QueueStats
 
 MAX_BATCH = 10_000
 """The most jobs that one claim, or one page of dead letters, returns."""
-
-_LARGEST_ID = 2**63 - 1
 
 
 class MemoryQueue:
@@ -124,7 +130,7 @@ class MemoryQueue:
     def dead(self, limit: int = 100, after: DeadJob | None = None) -> list[DeadJob]:
         """Return dead letters, the latest first; see `Queue.dead`."""
         limit = positive_int(limit, "limit", most=MAX_BATCH)
-        return self._inspection.dead(self._name, limit, _check_after(after))
+        return self._inspection.dead(self._name, limit, dead_place(after))
 
     def requeue(self, ids: Sequence[int]) -> int:
         """Make dead letters of this queue live again; see `Queue.requeue`."""
@@ -152,17 +158,10 @@ class MemoryQueue:
         return f"<{type(self).__name__} {self._name!r}>"
 
 
-def _check_after(after: object) -> DeadJob | None:
-    if after is not None and not isinstance(after, DeadJob):
-        msg = f"after must be the last DeadJob of the page before, not a {type(after).__name__}"
-        raise InvalidOption(msg)
-    return after
-
-
 def check_id(job_id: object) -> int:
     """Return a job id.
 
     Raises:
         InvalidOption: It is not an ``int`` of the range of job ids.
     """
-    return positive_int(job_id, "job id", most=_LARGEST_ID)
+    return positive_int(job_id, "job id", most=LARGEST_ID)

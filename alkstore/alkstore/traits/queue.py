@@ -226,7 +226,8 @@ class Queue(Protocol):
             One page of them; empty when there are no more.
 
         Raises:
-            InvalidOption: *limit* is out of range, or *after* no dead letter.
+            InvalidOption: *limit* is out of range, or *after* no dead letter, or one whose
+                ``id`` or ``died_at`` was made up and cannot be.
         """
         ...
 
