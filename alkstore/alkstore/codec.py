@@ -114,6 +114,9 @@ def encode_payload(codec: Codec, value: Any, max_bytes: int) -> bytes:
     if not isinstance(raw, bytes):
         msg = f"{type(codec).__name__}.encode must return bytes, it returned {type(raw).__name__}"
         raise EncodeError(msg)
+    if type(raw) is not bytes:
+        # A subclass may carry behaviour of its own: the plain bytes count.
+        raw = bytes(memoryview(raw))
     if len(raw) > max_bytes:
         msg = f"the encoded payload has {len(raw)} bytes, at most {max_bytes} are allowed"
         raise PayloadTooLarge(msg)

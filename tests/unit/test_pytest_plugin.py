@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from alkstore.memory import ManualClock, MemoryStore
 
 _WITHOUT_PYTEST = """
@@ -48,6 +50,32 @@ def test_it_is_registered() -> None:
 
 def test_without_pytest_the_rest_can_be_imported() -> None:
     subprocess.run([sys.executable, "-W", "error", "-c", _WITHOUT_PYTEST], check=True)
+
+
+_NEEDS_THE_CONTRACT = """
+from alkstore.testing.contract.base import wait_until
+import pytest
+
+def test_a_failure_tells_its_values():
+    import alkstore.testing.contract.locks
+    for module in ("base", "locks"):
+        loader = type(__import__(f"alkstore.testing.contract.{module}",
+                                 fromlist=["x"]).__loader__).__name__
+        assert loader == "AssertionRewritingHook", module
+"""
+
+
+@pytest.mark.parametrize("autoload", [True, False])
+def test_the_assertions_of_the_contract_tell_their_values(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, autoload: bool
+) -> None:
+    monkeypatch.delenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", raising=False)
+    if not autoload:
+        monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    (tmp_path / "test_own.py").write_text(_NEEDS_THE_CONTRACT, encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_a_run_that_does_not_use_it_notices_nothing(tmp_path: Path) -> None:

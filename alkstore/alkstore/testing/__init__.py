@@ -10,6 +10,8 @@ This package itself needs nothing beside alkstore; `alkstore.testing.contract` a
 
 from __future__ import annotations
 
+import sys
+
 from alkstore.testing.assertions import (
     assert_dead,
     assert_enqueued,
@@ -33,3 +35,8 @@ __all__ = [
     "drain",
     "fire_due",
 ]
+
+if sys.modules.get("pytest") is not None:
+    # Before anything of the package is imported, and also when the plugin is not loaded: the
+    # suite's failures tell their values.
+    sys.modules["pytest"].register_assert_rewrite("alkstore.testing.contract")
