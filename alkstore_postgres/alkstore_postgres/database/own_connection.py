@@ -8,19 +8,16 @@ long as the connection lives.
 
 from __future__ import annotations
 
-import hashlib
-import re
 import select
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from typing import Any
 
 import psycopg
 from psycopg import errors, generators
 from psycopg.abc import Buffer, Query
 from psycopg.abc import Params as AnyParams
-from psycopg.adapt import AdaptersMap, PyFormat, Transformer
+from psycopg.adapt import AdaptersMap, Transformer
 from psycopg.pq import ExecStatus, Format, TransactionStatus
 from psycopg.pq.abc import PGresult
 from psycopg.rows import TupleRow
@@ -28,8 +25,7 @@ from psycopg.rows import TupleRow
 from alkstore._typing import Self, override
 from alkstore_postgres.database.client_encoding import is_utf8
 from alkstore_postgres.database.cursor import EngineCursor
-
-_PLACEHOLDER = re.compile(rb"%(?:\((?P<name>\w+)\)s|%)")
+from alkstore_postgres.database.wire import Key, name_of, numbered
 
 _GOOD = frozenset({ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK})
 
@@ -48,7 +44,6 @@ _LENT = (
 )
 """What an application may set on a connection that it is lent, and is set back."""
 
-_Key = tuple[bytes, tuple[int, ...]]
 _Values = Sequence[Buffer | None]
 
 
@@ -120,8 +115,8 @@ class OwnCursor(EngineCursor):
         self._own = connection
         self._threshold = threshold
         self._kept = Transformer.from_context(self)
-        self._runs: dict[_Key, int] = {}
-        self._names: dict[_Key, bytes] = {}
+        self._runs: dict[Key, int] = {}
+        self._names: dict[Key, bytes] = {}
         self._stale = False  # the server may still have what is forgotten here
         self._answer: PGresult | None = None
 
@@ -138,7 +133,7 @@ class OwnCursor(EngineCursor):
         assert binary  # noqa: S101 - as well
         assert isinstance(query, bytes)  # noqa: S101 - what `run` gives
         assert isinstance(params, Mapping)  # noqa: S101 - as well
-        text, names, formats = _numbered(query)
+        text, names, formats = numbered(query)
         self._answer = None
         with self._own.lock:
             values = self._kept.dump_sequence([params[name] for name in names], formats)
@@ -182,7 +177,7 @@ class OwnCursor(EngineCursor):
         self._kept.set_pgresult(answer)
         return answer
 
-    def _run_plain(self, key: _Key, values: _Values) -> PGresult:
+    def _run_plain(self, key: Key, values: _Values) -> PGresult:
         self._own.pgconn.send_query_params(
             key[0],
             values,
@@ -192,7 +187,7 @@ class OwnCursor(EngineCursor):
         )
         return self._wait()
 
-    def _run_counted(self, key: _Key, values: _Values, threshold: int) -> PGresult:
+    def _run_counted(self, key: Key, values: _Values, threshold: int) -> PGresult:
         name = self._names.get(key)
         if name is None:
             runs = self._runs.get(key, 0)
@@ -213,14 +208,14 @@ class OwnCursor(EngineCursor):
                 raise  # `Database.run` begins again
             return self._run_plain(key, values)
 
-    def _prepare(self, key: _Key) -> bytes:
+    def _prepare(self, key: Key) -> bytes:
         if len(self._names) >= _MOST_PREPARED:
             self._forget()
         if self._stale:
             self._own.pgconn.send_query(b"DEALLOCATE ALL")
             self._wait()
             self._stale = False
-        name = _name(key)
+        name = name_of(key)
         self._own.pgconn.send_prepare(name, key[0], param_types=key[1])
         try:
             self._wait()
@@ -245,30 +240,3 @@ class OwnCursor(EngineCursor):
         if answer.status not in _GOOD:
             raise errors.error_from_result(answer, encoding="utf-8")
         return answer
-
-
-def _name(key: _Key) -> bytes:
-    """Return a name that means this statement with these types of parameters, everywhere.
-
-    Behind a pooler in transaction mode, with preparing left on against all advice, a number
-    would be the name of somebody else's statement, which would run silently. PostgreSQL
-    keeps 63 bytes of a name.
-    """
-    text, types = key
-    digest = hashlib.blake2b(b"%b\0%b" % (text, repr(types).encode()), digest_size=20)
-    return b"_alkstore_" + digest.hexdigest().encode()
-
-
-@lru_cache(maxsize=1024)
-def _numbered(query: bytes) -> tuple[bytes, tuple[str, ...], tuple[PyFormat, ...]]:
-    """Return *query* with ``$1`` for ``%(name)s``, the names in order, and their formats."""
-    names: dict[str, bytes] = {}
-
-    def number(match: re.Match[bytes]) -> bytes:
-        name = match["name"]
-        if name is None:
-            return b"%"
-        return names.setdefault(name.decode("ascii"), b"$%d" % (len(names) + 1))
-
-    text = _PLACEHOLDER.sub(number, query)
-    return text, tuple(names), (PyFormat.AUTO,) * len(names)
