@@ -8,7 +8,7 @@ import pytest
 
 from alkstore._typing import override
 from alkstore.testing import EngineHarness
-from alkstore.testing.contract import EngineContract, LocksContract, WaitingContract
+from alkstore.testing.contract import EngineContract, GoingClockContract
 from tests.support.memory_harness import MemoryHarness
 
 
@@ -23,7 +23,7 @@ class TestMemoryEngine(EngineContract):
         harness.close()
 
 
-class TestOnAClockThatGoesOn(LocksContract, WaitingContract):
+class TestOnAClockThatGoesOn(GoingClockContract):
     """Who waits for a time sleeps until then, and nobody tells it that time has passed."""
 
     @pytest.fixture

@@ -11,7 +11,7 @@ from alkstore.testing import EngineHarness
 from alkstore.testing.contract import (
     BoundariesContract,
     EngineContract,
-    LocksContract,
+    GoingClockContract,
     WaitingContract,
 )
 from tests.support.postgres_harness import PostgresHarness
@@ -28,7 +28,7 @@ class TestPostgresEngine(EngineContract):
         harness.close()
 
 
-class TestOnAClockThatGoesOn(BoundariesContract, LocksContract, WaitingContract):
+class TestOnAClockThatGoesOn(BoundariesContract, GoingClockContract, WaitingContract):
     """Where the clock does not wait for the test, what was stored lies between two readings."""
 
     @pytest.fixture

@@ -12,6 +12,7 @@ from alkstore.testing.contract.boundaries import BoundariesContract
 from alkstore.testing.contract.claims import ClaimsContract
 from alkstore.testing.contract.closing import ClosingContract
 from alkstore.testing.contract.dead_letters import DeadLettersContract
+from alkstore.testing.contract.going_clock import GoingClockContract
 from alkstore.testing.contract.leader import LeaderContract
 from alkstore.testing.contract.locks import LocksContract
 from alkstore.testing.contract.names import NamesContract
@@ -34,6 +35,7 @@ __all__ = [
     "Contract",
     "DeadLettersContract",
     "EngineContract",
+    "GoingClockContract",
     "LeaderContract",
     "LocksContract",
     "NamesContract",
@@ -71,4 +73,4 @@ class EngineContract(
     RunnersContract,
     ClosingContract,
 ):
-    """The whole suite."""
+    """The whole suite, except `GoingClockContract`, which needs a clock that goes on."""

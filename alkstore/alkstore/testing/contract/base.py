@@ -139,14 +139,6 @@ def fall_asleep() -> None:
     time.sleep(0.05)
 
 
-def need_a_clock_that_goes_on(engine: EngineHarness) -> None:
-    """Skip the test where the store clock stands still until it is stepped."""
-    before = engine.now()
-    time.sleep(0.02)
-    if engine.now() == before:
-        pytest.skip("the clock of this harness stands still between two steps")
-
-
 def claim(queue: Queue) -> JobHandle:
     """Claim the one job that must be there."""
     (handle,) = queue.claim("worker")

@@ -16,7 +16,6 @@ from alkstore.testing.contract.base import (
     Background,
     Contract,
     fall_asleep,
-    need_a_clock_that_goes_on,
     wait_until,
 )
 from alkstore.testing.harness import EngineHarness
@@ -171,14 +170,6 @@ class LocksContract(Contract):
         fall_asleep()
         engine.advance(3601)
         assert waiter.result().renew()
-
-    def test_who_waits_sleeps_no_longer_than_the_lease_holds(
-        self, engine: EngineHarness, store: Store, other: Store
-    ) -> None:
-        need_a_clock_that_goes_on(engine)
-        take(store, 1)
-        waiter = Background(lambda: other.lock("door", 60, timeout=LIMIT))
-        assert waiter.result(1 + PROMPT).renew()
 
     def test_a_wait_ends_with_its_time_limit_and_with_its_stop(
         self, store: Store, other: Store

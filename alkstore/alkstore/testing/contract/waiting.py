@@ -15,7 +15,6 @@ from alkstore.testing.contract.base import (
     Contract,
     claim,
     fall_asleep,
-    need_a_clock_that_goes_on,
 )
 from alkstore.testing.harness import EngineHarness
 from alkstore.traits import JobHandle, Queue, Store
@@ -94,20 +93,6 @@ class WaitingContract(Contract):
         assert waiter.running
         engine.advance(301)
         assert [handle.id for handle in waiter.result()] == [job]
-
-    @pytest.mark.parametrize("waits_for", ["what becomes due", "what lapses"])
-    def test_it_sleeps_no_longer_than_until_a_job_is_claimable(
-        self, engine: EngineHarness, store: Store, waits_for: str
-    ) -> None:
-        need_a_clock_that_goes_on(engine)
-        queue = store.queue("mail", visibility_timeout=1)
-        if waits_for == "what lapses":
-            job = queue.enqueue(1)
-            claim(queue)
-        else:
-            job = queue.enqueue(1, delay=1)
-        waiter = Background(lambda: queue.claim_wait("worker", timeout=LIMIT))
-        assert [handle.id for handle in waiter.result(1 + PROMPT)] == [job]
 
     def test_jobs_are_iterated_over_until_the_stop(self, queue: Queue) -> None:
         stop = StopToken()

@@ -1,0 +1,59 @@
+"""Sections 5 and 6 on a clock that goes on: who waits for a time sleeps until then.
+
+Where time passes by a step of the harness, the step may wake whoever waits; then nothing shows
+whether they had known when to wake up. These tests step nothing.
+"""
+
+from __future__ import annotations
+
+import time
+
+from alkstore.stop_token import StopToken
+from alkstore.testing.contract.base import LIMIT, PROMPT, Background, Contract, claim
+from alkstore.testing.harness import EngineHarness
+from alkstore.traits import Store
+
+
+class GoingClockContract(Contract):
+    """What becomes due by itself is found well before a waiter looks again by itself.
+
+    Not a part of `EngineContract`: it needs a harness whose clock goes on between two calls of
+    `EngineHarness.advance`.
+    """
+
+    def test_the_clock_of_the_harness_goes_on(self, engine: EngineHarness, store: Store) -> None:
+        del store  # a harness may need tables for its clock
+        before = engine.now()
+        time.sleep(0.02)
+        assert engine.now() > before
+
+    def test_who_waits_for_a_job_sleeps_no_longer_than_until_it_is_due(self, store: Store) -> None:
+        queue = store.queue("mail")
+        job = queue.enqueue(1, delay=1)
+        waiter = Background(lambda: queue.claim_wait("worker", timeout=LIMIT))
+        assert [handle.id for handle in waiter.result(1 + PROMPT)] == [job]
+
+    def test_who_waits_for_a_job_sleeps_no_longer_than_until_a_claim_lapses(
+        self, store: Store
+    ) -> None:
+        queue = store.queue("mail", visibility_timeout=1)
+        job = queue.enqueue(1)
+        claim(queue)
+        waiter = Background(lambda: queue.claim_wait("worker", timeout=LIMIT))
+        assert [handle.id for handle in waiter.result(1 + PROMPT)] == [job]
+
+    def test_who_waits_for_a_lock_sleeps_no_longer_than_the_lease_holds(
+        self, store: Store, other: Store
+    ) -> None:
+        assert store.try_lock("door", 1) is not None
+        waiter = Background(lambda: other.lock("door", 60, timeout=LIMIT))
+        assert waiter.result(1 + PROMPT).renew()
+
+    def test_a_leader_fires_when_a_boundary_comes(self, store: Store) -> None:
+        stop = StopToken()
+        runner = Background(lambda: store.run_schedules(stop))
+        store.schedule("s", "@every 1s", "q", 1)
+        # It may notice the schedule only when it renews its lease, every 2 s.
+        assert store.queue("q").claim_wait("worker", timeout=2 + PROMPT)
+        stop.cancel()
+        runner.result(PROMPT)
