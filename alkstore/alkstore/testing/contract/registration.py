@@ -9,14 +9,13 @@ import pytest
 
 from alkstore.errors import EncodeError, InvalidName, InvalidSpec, UnknownSchedule
 from alkstore.testing.contract.base import (
-    Contract,
     boundary,
-    claim,
     live,
     refused,
     schedule,
     spanning,
 )
+from alkstore.testing.contract.registering_again import RegisteringAgainContract
 from alkstore.testing.harness import EngineHarness
 from alkstore.traits import Store
 
@@ -47,7 +46,7 @@ NO_SPECS: list[Any] = [
 ]  # fmt: skip
 
 
-class RegistrationContract(Contract):
+class RegistrationContract(RegisteringAgainContract):
     """A schedule is upserted by name, and a refusal leaves no trace."""
 
     def test_a_spec_of_the_grammar_is_accepted(self, store: Store) -> None:
@@ -102,76 +101,6 @@ class RegistrationContract(Contract):
                 store.schedule("s", *arguments)
         assert store.schedules() == [made]
 
-    @pytest.mark.parametrize("spelling", ["@every 1h", "@every 60m", " @every 3600s "])
-    def test_registering_again_keeps_the_next_boundary(
-        self, engine: EngineHarness, store: Store, other: Store, spelling: str
-    ) -> None:
-        first = store.schedule("s", "@every 1h", "q", 1)
-        engine.advance(1800)
-        again = other.schedule("s", spelling, "another", {"new": True}, priority=2)
-        assert again.next_fire_at == first.next_fire_at
-        assert (again.queue, again.payload, again.priority) == ("another", {"new": True}, 2)
-        assert again.spec == spelling
-        engine.advance(1801)
-        assert engine.tick(store) == 1
-        job = live(store, claim(store.queue("another")).id)
-        assert (job.payload, job.scheduled_for) == ({"new": True}, first.next_fire_at)
-
-    def test_registering_again_keeps_a_boundary_that_was_missed(
-        self, engine: EngineHarness, store: Store
-    ) -> None:
-        first = store.schedule("s", "@every 1h", "q", 1)
-        engine.advance(3700)
-        assert store.schedule("s", "@every 1h", "q", 1).next_fire_at == first.next_fire_at
-        assert engine.tick(store) == 1
-
-    @pytest.mark.parametrize(
-        "changed", [{"catch_up": "latest"}, {"priority": 5}, {"expires": 60}, {"max_attempts": 9}],
-        ids=str,
-    )  # fmt: skip
-    def test_an_option_that_is_not_the_grid_moves_no_boundary(
-        self, engine: EngineHarness, store: Store, changed: Any
-    ) -> None:
-        first = store.schedule("s", "@every 1h", "q", 1)
-        engine.advance(3700)
-        assert (
-            store.schedule("s", "@every 1h", "q", 1, **changed).next_fire_at == first.next_fire_at
-        )
-        assert engine.tick(store) == 1
-
-    def test_the_same_anchor_in_another_zone_is_the_same(
-        self, engine: EngineHarness, store: Store
-    ) -> None:
-        anchor = engine.now() + timedelta(minutes=5)
-        store.schedule("s", "@every 1h", "q", 1, starts_at=anchor)
-        engine.advance(600)
-        elsewhere = anchor.astimezone(timezone(timedelta(hours=5, minutes=30)))
-        again = store.schedule("s", "@every 1h", "q", 1, starts_at=elsewhere)
-        assert (again.next_fire_at, again.starts_at) == (anchor, anchor)
-        assert engine.tick(store) == 1
-
-    @pytest.mark.parametrize("spec", ["@every 1m", "@every 2m"])
-    def test_registering_again_forgets_nothing_that_has_happened(
-        self, engine: EngineHarness, store: Store, spec: str
-    ) -> None:
-        store.schedule("s", "@every 1m", "q", 1)
-        engine.advance(100 * 60 + 1)
-        assert engine.tick(store) == 64
-        before = schedule(store, "s")
-        assert (before.skipped, before.last_fire_at is None) == (36, False)
-        again = store.schedule("s", spec, "q", 2)
-        assert (again.skipped, again.last_fire_at) == (36, before.last_fire_at)
-
-    def test_a_changed_spec_starts_a_new_grid_from_now(
-        self, engine: EngineHarness, store: Store
-    ) -> None:
-        store.schedule("s", "@every 1d", "q", 1)
-        engine.advance(86_500)
-        with spanning(engine) as span:
-            changed = store.schedule("s", "@every 10m", "q", 1)
-        assert changed.next_fire_at in span + 600
-        assert engine.tick(store) == 0
-
     def test_an_anchor_is_the_first_boundary(self, engine: EngineHarness, store: Store) -> None:
         anchor = engine.now() + timedelta(hours=5, microseconds=1)
         made = store.schedule("s", "@every 1d", "q", 1, starts_at=anchor)
@@ -190,15 +119,6 @@ class RegistrationContract(Contract):
         assert (following - anchor) % timedelta(seconds=7) == timedelta(0)
         assert span.first < following <= span.last + timedelta(seconds=7)
         assert engine.tick(store) == 0
-
-    def test_a_changed_anchor_starts_a_new_grid(self, engine: EngineHarness, store: Store) -> None:
-        anchor = engine.now() + timedelta(hours=1)
-        store.schedule("s", "@every 1h", "q", 1, starts_at=anchor)
-        later = anchor + timedelta(minutes=7)
-        assert store.schedule("s", "@every 1h", "q", 1, starts_at=later).next_fire_at == later
-        with spanning(engine) as span:
-            without = store.schedule("s", "@every 1h", "q", 1)
-        assert without.next_fire_at in span + 3600
 
     def test_schedules_are_listed_by_name(self, store: Store) -> None:
         for name in ("b", "a", "c"):
@@ -256,11 +176,6 @@ class RegistrationContract(Contract):
         assert store.pause("s")
         assert store.resume("s")
         assert store.resume("s")
-
-    def test_registering_a_paused_schedule_again_leaves_it_paused(self, store: Store) -> None:
-        store.schedule("s", "@every 1h", "q", 1)
-        store.pause("s")
-        assert store.schedule("s", "@every 1h", "q", 2).paused
 
     def test_run_now_fires_one_extra_job_and_moves_no_boundary(
         self, engine: EngineHarness, store: Store
