@@ -75,7 +75,6 @@ def test_the_json_holds_every_sample(tmp_path: Path) -> None:
 
 
 def test_each_metric_and_each_curve_is_a_plot(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
     results = _found()
     curve = results.curve("drain", "A claim", "rows", "pages")
     curve.add("waiting", 0, 20.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import socket
 import threading
@@ -141,9 +142,12 @@ def _canceller(connection: psycopg.Connection[Any]) -> Callable[[], None]:
             def cancel() -> None:
                 # Step by step: the driver's blocking call stops every thread meanwhile.
                 cancelling.start()
-                waiting.wait_conn(
-                    generators.cancel(cancelling), interval=0.1, timeout=_CANCEL_LIMIT
-                )
+                steps: Any = generators.cancel
+                wait: Any = waiting.wait_conn
+                if "timeout" in inspect.signature(steps).parameters:  # psycopg 3.2
+                    wait(steps(cancelling, timeout=_CANCEL_LIMIT), interval=0.1)
+                else:
+                    wait(steps(cancelling), interval=0.1, timeout=_CANCEL_LIMIT)
 
         else:
             cancel = connection.pgconn.get_cancel().cancel
