@@ -638,18 +638,16 @@ def walk(harness: PostgresHarness, postgres: list[PostgresStore], how: settings)
     run_state_machine_as_test(Walk, settings=how)
 
 
+MINUTES = float(os.environ.get("ALKSTORE_WALK_MINUTES", "0"))
+"""How long to go on at random after the walk that is the same each time."""
+
+
 @pytest.mark.slow
+@pytest.mark.timeout(120 + 120 * MINUTES)
 def test_the_engines_agree_on_everything(
     harness: PostgresHarness, postgres: list[PostgresStore]
 ) -> None:
     walk(harness, postgres, WALK)
-
-
-@pytest.mark.skipif("ALKSTORE_WALK_MINUTES" not in os.environ, reason="a long walk is asked for")
-@pytest.mark.timeout(0)
-def test_the_engines_agree_on_a_long_walk(
-    harness: PostgresHarness, postgres: list[PostgresStore]
-) -> None:
-    end = time.monotonic() + 60 * float(os.environ["ALKSTORE_WALK_MINUTES"])
+    end = time.monotonic() + 60 * MINUTES
     while time.monotonic() < end:
         walk(harness, postgres, LONG_WALK)
