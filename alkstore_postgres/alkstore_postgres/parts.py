@@ -96,7 +96,7 @@ class Parts:
         own = stop.child()
         self._leading[id(own)] = own
         try:
-            LeaderLoop(self.database, self.leases, self.hub).run(own, watch)
+            LeaderLoop(self.database, self.hub).run(own, watch)
         finally:
             del self._leading[id(own)]
         if not stop.cancelled:

@@ -24,7 +24,7 @@ class Leading:
 
     def __init__(self, store: PostgresStore, ttl: float = 10.0) -> None:
         parts = store._parts
-        self.loop = LeaderLoop(parts.database, parts.leases, parts.hub, ttl=ttl)
+        self.loop = LeaderLoop(parts.database, parts.hub, ttl=ttl)
         self.stop = StopToken()
         self.turns = 0
         self.error: BaseException | None = None

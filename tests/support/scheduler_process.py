@@ -35,7 +35,7 @@ def main() -> None:
         if store is None:
             return
         parts = store._parts
-        loop = LeaderLoop(parts.database, parts.leases, parts.hub, ttl=float(ttl))
+        loop = LeaderLoop(parts.database, parts.hub, ttl=float(ttl))
         parts.lead = loop.run  # type: ignore[method-assign]
         store.start_scheduler()
         stop.wait()

@@ -27,6 +27,9 @@ T = TypeVar("T")
 
 _Call = Callable[[Session, bytes, Params], T]
 
+Attend = Callable[[psycopg.Connection[Any]], AbstractContextManager[None]]
+"""Attends to a connection for a block, for as long as that is out on loan."""
+
 _TRIES = 10
 """How often a conflict with another transaction is tried again before it is told."""
 
@@ -47,6 +50,19 @@ class Database:
         self._pools = pools
         self.schema = schema
         self._timeout = timeout
+        self._attend: Attend | None = None
+
+    def attended(self, attend: Attend, timeout: float) -> Database:
+        """Return the same way to the database, with somebody who attends to each loan.
+
+        Args:
+            attend: Entered with each connection that was checked out, before anything is sent,
+                and left before that is given back: whom it belongs to then is no affair of his.
+            timeout: How long a check-out may take besides what this one allows, in seconds.
+        """
+        other = Database(self._pools, self.schema, min(self._timeout, timeout))
+        other._attend = attend
+        return other
 
     @property
     def closed(self) -> bool:
@@ -70,16 +86,17 @@ class Database:
             pool = self._pools.current()
             connection = self._check_out(pool)
             try:
-                if isinstance(connection, OwnConnection):
-                    yield connection
-                    return
-                require_utf8(connection)
-                former = (connection.autocommit, connection.isolation_level)
-                try:
-                    connection.autocommit = True
-                    yield connection
-                finally:
-                    _restore(connection, *former)
+                with nullcontext() if self._attend is None else self._attend(connection):
+                    if isinstance(connection, OwnConnection):
+                        yield connection
+                        return
+                    require_utf8(connection)
+                    former = (connection.autocommit, connection.isolation_level)
+                    try:
+                        connection.autocommit = True
+                        yield connection
+                    finally:
+                        _restore(connection, *former)
             finally:
                 pool.putconn(connection)
 
@@ -157,7 +174,7 @@ class Database:
         return _again_on_conflict(partial(self._once, call, query, params))
 
     def _once(self, call: _Call[T], query: bytes, params: Params) -> T:
-        if self._pools.lent is not None:
+        if self._attend is not None or self._pools.lent is not None:
             with self.connection() as connection:
                 return call(Session(connection), query, params)
         with translated():

@@ -7,13 +7,14 @@ import logging
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import psycopg
 from psycopg import generators, waiting
 
 from alkstore.stop_token import Parker, StopToken
+from alkstore_postgres.database.database import Database
 
 logger = logging.getLogger("alkstore.scheduler")
 
@@ -41,7 +42,7 @@ class Attendant:
     not notice that its client is gone, and would wait on.
 
     Args:
-        limit: How long a database call may last, in seconds.
+        limit: How long a database call may last, in seconds: a quarter more at the most.
     """
 
     def __init__(self, limit: float) -> None:
@@ -51,20 +52,23 @@ class Attendant:
         self._looks = 0
         self._cancelling: threading.Thread | None = None
 
+    def watching(self, database: Database) -> Database:
+        """Return *database* for the loop: whatever is sent through it is attended to.
+
+        A connection is waited for no longer than a call may last.
+        """
+        return database.attended(self._call, self._limit)
+
     @contextmanager
-    def call(self) -> Iterator[None]:
-        """Attend to the database call of this block, once `watch` has told its connection."""
+    def _call(self, connection: psycopg.Connection[Any]) -> Iterator[None]:
+        with self._lock:
+            self._connection = connection
+            self._looks = 0
         try:
             yield
         finally:
             with self._lock:
                 self._connection = None
-
-    def watch(self, connection: psycopg.Connection[Any]) -> None:
-        """Tell which connection the present call uses."""
-        with self._lock:
-            self._connection = connection
-            self._looks = 0
 
     def run(self, work: Callable[[StopToken], None], stop: StopToken) -> None:
         """Run *work* in a thread until it ends or *stop* is cancelled; raise what it raises.
@@ -103,17 +107,26 @@ class Attendant:
         if ended and ended[0] is not None:
             raise ended[0]
 
-    @staticmethod
-    def _let_go(parker: Parker, ended: list[BaseException | None]) -> None:
+    def _let_go(self, parker: Parker, ended: list[BaseException | None]) -> None:
         """Wait for the end of the loop, but not for long."""
         # The wake of the stop may still be remembered: then the first park returns at once.
         while not ended and parker.park(GRACE):
             pass
-        if not ended:
-            logger.warning(
-                "the scheduler is stopped; a database call of it is still under way, and gives "
-                "the lease back when it ends"
-            )
+        if ended:
+            return
+        logger.warning(
+            "the scheduler is stopped; a database call of it is still under way, and gives "
+            "the lease back when it ends"
+        )
+
+        def see_off() -> None:
+            while not ended:
+                if not parker.park(self._limit / _LOOKS):
+                    self._look()
+
+        # At the interpreter's end no thread can be started any more, and none is needed.
+        with suppress(RuntimeError):
+            threading.Thread(target=see_off, name="alkstore attendant", daemon=True).start()
 
     def _look(self) -> None:
         with self._lock:

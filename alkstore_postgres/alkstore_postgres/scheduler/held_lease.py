@@ -10,7 +10,6 @@ from alkstore_postgres.database.database import Database
 from alkstore_postgres.database.session import Session
 from alkstore_postgres.database.statements import Statements
 from alkstore_postgres.lock.leases import Lease, Leases
-from alkstore_postgres.scheduler.attendant import Attendant
 from alkstore_postgres.scheduler.outlook import Outlook
 
 logger = logging.getLogger("alkstore.scheduler")
@@ -23,7 +22,6 @@ class HeldLease:
         lease: The lease.
         database: The way to the database.
         leases: Renews and releases it.
-        attendant: Watches the database calls.
         ttl: The lease's time to live, in seconds.
 
     Attributes:
@@ -31,14 +29,11 @@ class HeldLease:
         renewed_at: The monotonic time just before its last renewal was asked for.
     """
 
-    def __init__(
-        self, lease: Lease, *, database: Database, leases: Leases, attendant: Attendant, ttl: float
-    ) -> None:
+    def __init__(self, lease: Lease, *, database: Database, leases: Leases, ttl: float) -> None:
         self.lease = lease
         self.renewed_at = 0.0
         self._database = database
         self._leases = leases
-        self._attendant = attendant
         self._ttl = ttl
         self._outlook_sql = Statements(__package__, "outlook.sql", database.schema)["outlook"]
 
@@ -52,8 +47,7 @@ class HeldLease:
             DatabaseError: Nothing is known: it may be another's by now.
         """
         asked_at = time.monotonic()
-        with self._attendant.call(), self._database.connection() as connection:
-            self._attendant.watch(connection)
+        with self._database.connection() as connection:
             renewed, *columns = self._leases.renew_and_read(
                 Session(connection), self.lease, self._ttl, self._outlook_sql
             )
@@ -72,8 +66,7 @@ class HeldLease:
     def release(self) -> None:
         """Give the lease back, as well as it goes; of another's lease nothing changes."""
         try:
-            with self._attendant.call():
-                released = self._leases.release(self.lease)
+            released = self._leases.release(self.lease)
         except (DatabaseError, SchemaError, StoreClosed) as error:
             logger.warning("the scheduler's lease was not given back, it will lapse: %s", error)
         else:

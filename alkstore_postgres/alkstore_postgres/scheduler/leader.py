@@ -24,19 +24,14 @@ class LeaderLoop:
 
     Args:
         database: The way to the database.
-        leases: Takes, renews, proves and releases the lease.
         hub: Tells of changes.
         ttl: The lease's time to live, in seconds.
     """
 
-    def __init__(
-        self, database: Database, leases: Leases, hub: WakeHub, *, ttl: float = TTL
-    ) -> None:
+    def __init__(self, database: Database, hub: WakeHub, *, ttl: float = TTL) -> None:
         self._database = database
-        self._leases = leases
         self._hub = hub
         self._ttl = ttl
-        self._ticker = Ticker(database, leases, wake_channel(database.schema), ttl)
 
     def run(self, stop: StopToken, watch: LeaderWatch | None = None) -> None:
         """Lead until *stop* is cancelled; see `Scheduler.run_schedules`.
@@ -55,14 +50,17 @@ class LeaderLoop:
             StoreClosed: The store was closed.
             SchemaError: The schema does not fit.
         """
+        # Nothing of the loop goes to the database without the attendant.
         attendant = Attendant(self._ttl)
+        database = attendant.watching(self._database)
+        channel = wake_channel(database.schema)
+        leases = Leases(database, channel)
 
         def lead(own: StopToken) -> None:
             term = Term(
-                database=self._database,
-                leases=self._leases,
-                ticker=self._ticker,
-                attendant=attendant,
+                database=database,
+                leases=leases,
+                ticker=Ticker(database, leases, channel, self._ttl),
                 owner=uuid.uuid4().hex,
                 ttl=self._ttl,
                 stop=own,

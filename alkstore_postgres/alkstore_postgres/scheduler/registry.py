@@ -14,7 +14,7 @@ from alkstore.stop_token import StopToken
 from alkstore.values import Schedule
 from alkstore_postgres.database.database import Database
 from alkstore_postgres.database.errors import NOTIFY_QUEUE_FULL
-from alkstore_postgres.database.session import Session, read_committed
+from alkstore_postgres.database.session import Session
 from alkstore_postgres.database.statements import Statements
 from alkstore_postgres.scheduler.attendant import Attendant
 from alkstore_postgres.scheduler.boundaries import NoBoundaryLeft, first_after
@@ -109,16 +109,14 @@ class Registry:
             DatabaseError: The database could not be asked, or did not answer in time.
         """
         attendant = Attendant(_REVIEW_CUT)
+        database = attendant.watching(self._database)
         reports: list[ScheduleReport] = []
 
         def ask(_stop: StopToken) -> None:
-            with attendant.call(), self._database.connection() as connection:
-                attendant.watch(connection)
-                with read_committed(connection):
-                    session = Session(connection)
-                    limit = {"limit": f"{_REVIEW_LIMIT * 1000:.0f}ms"}
-                    session.execute(self._sql["limit"], limit)
-                    reports.append(report(session.fetch_raw(self._sql["judge"])))
+            with database.transaction() as session:
+                limit = {"limit": f"{_REVIEW_LIMIT * 1000:.0f}ms"}
+                session.execute(self._sql["limit"], limit)
+                reports.append(report(session.fetch_raw(self._sql["judge"])))
 
         attendant.run(ask, StopToken())
         (found,) = reports

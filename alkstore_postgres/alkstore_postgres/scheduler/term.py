@@ -16,7 +16,6 @@ from alkstore.runners.leader_watch import LeaderWatch
 from alkstore.stop_token import Parker, StopToken
 from alkstore_postgres.database.database import Database
 from alkstore_postgres.lock.leases import Lease, Leases
-from alkstore_postgres.scheduler.attendant import Attendant
 from alkstore_postgres.scheduler.failures import Failures
 from alkstore_postgres.scheduler.held_lease import HeldLease
 from alkstore_postgres.scheduler.instants import MICROS_PER_SECOND
@@ -43,7 +42,6 @@ class Term:
         database: The way to the database.
         leases: Takes, renews and releases the lease.
         ticker: Fires what is due.
-        attendant: Watches the database calls.
         owner: The owner token, unique to this run.
         ttl: The lease's time to live, in seconds; it is renewed five times as often.
         stop: Ends the term.
@@ -56,7 +54,6 @@ class Term:
         database: Database,
         leases: Leases,
         ticker: Ticker,
-        attendant: Attendant,
         owner: str,
         ttl: float,
         stop: StopToken,
@@ -65,7 +62,6 @@ class Term:
         self._database = database
         self._leases = leases
         self._ticker = ticker
-        self._attendant = attendant
         self._owner = owner
         self._ttl = ttl
         self._renew_every = ttl / 5
@@ -104,8 +100,7 @@ class Term:
         """Return the lease, or ``None`` when the stop came first."""
         while not self._stop.cancelled:
             try:
-                with self._attendant.call():
-                    answer = self._leases.acquire(SCHEDULER_LOCK, self._owner, self._ttl)
+                answer = self._leases.acquire(SCHEDULER_LOCK, self._owner, self._ttl)
             except DatabaseError as error:
                 self._nap(self._failures.note(error, "the scheduler's lease could not be had"))
                 continue
@@ -113,11 +108,7 @@ class Term:
                 self._failures.over()
                 logger.info("leading: lease %d is held by %s", answer.token, self._owner)
                 return HeldLease(
-                    answer,
-                    database=self._database,
-                    leases=self._leases,
-                    attendant=self._attendant,
-                    ttl=self._ttl,
+                    answer, database=self._database, leases=self._leases, ttl=self._ttl
                 )
             raise LeadershipLost("another scheduler leads", retry_after=answer)
         return None
@@ -180,14 +171,7 @@ class Term:
 
         since: int | None = None
         while True:
-            with self._attendant.call():
-                done = self._ticker.slice(
-                    held.lease,
-                    since=since,
-                    damaged=outlook.damaged,
-                    watch=self._attendant.watch,
-                    wait=wait,
-                )
+            done = self._ticker.slice(held.lease, since=since, damaged=outlook.damaged, wait=wait)
             progress = progress or done.progress
             since = done.since
             outlook = done.outlook or outlook

@@ -7,9 +7,6 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
-
-import psycopg
 
 from alkstore.errors import AlkstoreError, DatabaseError
 from alkstore_postgres.database.arrays import TidArray
@@ -95,7 +92,6 @@ class Ticker:
         *,
         since: int | None = None,
         damaged: bool = True,
-        watch: Callable[[psycopg.Connection[Any]], None] | None = None,
         wait: Callable[[int], None] | None = None,
     ) -> Slice:
         """Fire one slice of what is due, in one transaction.
@@ -105,7 +101,6 @@ class Ticker:
             since: Where the slice before this one of the same tick ended, in microseconds
                 since 2000.
             damaged: Look for schedules whose time is damaged as well.
-            watch: Told which connection is used.
             wait: Called with the store clock, in microseconds, when all is ready, to wait
                 for the boundary: for milliseconds, since the transaction is open.
 
@@ -117,7 +112,7 @@ class Ticker:
         wakes, careful = True, False
         while True:
             try:
-                done, made = self._attempt(Mode(since, damaged, wakes, careful), lease, watch, wait)
+                done, made = self._attempt(Mode(since, damaged, wakes, careful), lease, wait)
             except JobsMissing as error:
                 if careful:
                     raise
@@ -144,13 +139,10 @@ class Ticker:
         self,
         mode: Mode,
         lease: Lease | None,
-        watch: Callable[[psycopg.Connection[Any]], None] | None,
         wait: Callable[[int], None] | None,
     ) -> tuple[Slice, Plan]:
         self._size.taken = 0
         with self._database.transaction() as session:
-            if watch is not None:
-                watch(session.connection)
             limit = f"{self._limit * 1000:.0f}ms"
             asked_at = time.monotonic()
             now: datetime = session.fetch_value(self._sql["limits"], {"limit": limit})

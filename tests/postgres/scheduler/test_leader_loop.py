@@ -609,7 +609,7 @@ def test_an_interrupt_in_the_calling_thread_gives_the_lease_back(
     from alkstore_postgres.scheduler.leader import LeaderLoop
 
     with pytest.raises(KeyboardInterrupt):
-        LeaderLoop(parts.database, parts.leases, parts.hub).run(StopToken())
+        LeaderLoop(parts.database, parts.hub).run(StopToken())
     wait_until(lambda: owner_of(table) is None)
 
 
