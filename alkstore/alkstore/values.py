@@ -199,7 +199,10 @@ class RunnerHealth:
     """How a runner does.
 
     Attributes:
-        healthy: Whether it runs and its last good turn is recent enough.
+        healthy: Whether it runs, and has come to nothing for no longer than 30 s: neither has
+            it backed off for longer nor is its last good turn older; nor, for a scheduler
+            that leads, is a schedule late, or was the database asked about that in vain for
+            longer. The same for all kinds; ``state`` tells of each failure at once.
         state: Its state.
         reason: Why it is not healthy, or ``None``.
         last_good_turn: Seconds since its last turn without an error, or ``None`` when
@@ -216,8 +219,9 @@ class RunnerHealth:
 
             A scheduler that leads, or wants to go on leading, each only when there is one:
             ``late``, the names of the schedules that should have fired long ago;
-            ``quarantined``, for each schedule that cannot be fired the reason, by name. While
-            the database does not answer they are those that were found last.
+            ``quarantined``, for each schedule that cannot be fired the reason, by name;
+            ``unanswered``, why the database could not be asked about them just now. Then they
+            are those that were found last.
     """
 
     healthy: bool

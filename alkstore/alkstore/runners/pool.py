@@ -20,7 +20,6 @@ from alkstore.traits import JobHandle, Queue
 
 MAX_CONCURRENCY = 1_000
 
-_PATIENCE = 60.0
 _PART = "claims"
 
 _EXACT = 16
@@ -61,7 +60,7 @@ class JobPool(Supervisor):
     def __init__(
         self, name: str, queue: Queue, concurrency: int, worker_id: str | None = None
     ) -> None:
-        super().__init__(name, _PATIENCE)
+        super().__init__(name)
         self._queue = queue
         self._concurrency = positive_int(concurrency, "concurrency", most=MAX_CONCURRENCY)
         self._worker_id = (

@@ -22,7 +22,16 @@ only slow."""
 
 
 class NoAnswer(Exception):
-    """There is no answer; the text tells why."""
+    """There is no answer.
+
+    Args:
+        why: The reason.
+        lasts: For how many seconds nobody has had one.
+    """
+
+    def __init__(self, why: str, lasts: float) -> None:
+        super().__init__(why)
+        self.lasts = lasts
 
 
 class Review:
@@ -41,6 +50,7 @@ class Review:
         self._lock = threading.Lock()
         self._asked: _Asked | None = None
         self._last: _Asked | None = None
+        self._missing_since: float | None = None
 
     def answer(self) -> Mapping[str, Any]:
         """Return what the question is answered with, within `PATIENCE`.
@@ -61,12 +71,19 @@ class Review:
                 if last is not None and waited < min(_SLOWER * last.took, _SLOWEST):
                     return last.found
                 msg = f"the database has not answered for {waited:.0f} s"
-                raise NoAnswer(msg)
+                raise NoAnswer(msg, self._missing_for(asked))
             if asked.error is None:
+                self._missing_since = None
                 return asked.found
             if tries == _TRIES:
                 msg = f"the database could not be asked: {error_text(asked.error)}"
-                raise NoAnswer(msg) from asked.error
+                raise NoAnswer(msg, self._missing_for(asked)) from asked.error
+
+    def _missing_for(self, asked: _Asked) -> float:
+        """Return for how long there has been no answer: since this question or one before."""
+        if self._missing_since is None:
+            self._missing_since = asked.at
+        return time.monotonic() - self._missing_since
 
     def _put(self) -> tuple[_Asked, bool]:
         """Return the question that waits for its answer, and whether it was put just now."""
@@ -76,6 +93,8 @@ class Review:
                 return asked, False
             if asked is not None:
                 self._last = asked if asked.error is None else None
+                if asked.error is None:
+                    self._missing_since = None  # it came, too late for whoever had asked
             asked = self._asked = _Asked()
             thread = threading.Thread(
                 target=asked.run, args=(self._ask,), name=self._name, daemon=True

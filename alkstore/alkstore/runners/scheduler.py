@@ -23,7 +23,6 @@ failed; raises `LeadershipLost` when another leads."""
 StandBy = Callable[["float | None", StopToken], None]
 """Waits until the lease is said to be free, for so many seconds, or until the stop."""
 
-_PATIENCE = 30.0
 _PART = "leadership"
 
 _JITTER = 0.25
@@ -57,11 +56,12 @@ class SchedulerRunner(Supervisor):
         standby: StandBy,
         review: Callable[[], Mapping[str, Any]] | None = None,
     ) -> None:
-        super().__init__("scheduler", _PATIENCE)
+        super().__init__("scheduler")
         self._lead = lead
         self._standby = standby
         self._review = None if review is None else Review(review, "alkstore scheduler: review")
         self._found: dict[str, Any] = {}
+        self._unanswered: str | None = None
         self._office = _Office(self._status)
 
     @property
@@ -105,14 +105,19 @@ class SchedulerRunner(Supervisor):
         try:
             answer = self._review.answer()
         except NoAnswer as error:
-            return str(error)
+            self._unanswered = str(error)
+            return self._unanswered if error.lasts > self._patience else None
+        self._unanswered = None
         self._found = found = {kind: names for kind, names in answer.items() if names}
         late = found.get("late")
         return f"{len(late)} schedules should have fired long ago" if late else None
 
     @override
     def _details(self) -> dict[str, Any]:
-        return dict(self._found) if self._office.held else {}
+        if not self._office.held:
+            return {}
+        unanswered = self._unanswered
+        return self._found | ({} if unanswered is None else {"unanswered": unanswered})
 
 
 class _Office:

@@ -11,8 +11,9 @@ from alkstore.values import RunnerState
 
 _logger = logging.getLogger(__name__)
 
-LONG_OUTAGE = 30.0
-"""A runner that has been backing off for so many seconds is not healthy."""
+PATIENCE = 30.0
+"""For how many seconds a runner may come to nothing before it is not healthy. One rule for all
+of them: its state tells at once, its health asks for somebody who can do something about it."""
 
 _REMINDER = 60.0
 """An error of a kind that was logged in this outage is logged again after so long."""
@@ -80,10 +81,11 @@ class Status:
         Args:
             now: The time, as `time.monotonic` tells.
             begun_at: When the runner was started.
-            patience: How old the last good turn may be, in seconds.
+            patience: How long an outage may last, and how old the last good turn may be, in
+                seconds.
         """
         outage = self.outage(now)
-        if outage > LONG_OUTAGE:
+        if outage > patience:
             return f"it has been backing off for {outage:.0f} s"
         age = self.last_good_turn(now)
         if age is None and now - begun_at > patience:

@@ -15,7 +15,7 @@ from alkstore.errors import StoreClosed
 from alkstore.runners.at_exit import is_too_late, stop_at_exit
 from alkstore.runners.hosting import frozen_threads
 from alkstore.runners.pause import pause
-from alkstore.runners.status import Status
+from alkstore.runners.status import PATIENCE, Status
 from alkstore.runners.threads import Threads
 from alkstore.stop_token import StopToken
 from alkstore.values import RunnerHealth, RunnerState
@@ -46,11 +46,11 @@ class Supervisor:
 
     Args:
         name: What it runs, for its threads' names and the log.
-        patience: How old the last good turn may be, in seconds, before the runner is not
-            healthy.
+        patience: How long it may back off, and how old its last good turn may be, in seconds,
+            before it is not healthy.
     """
 
-    def __init__(self, name: str, patience: float) -> None:
+    def __init__(self, name: str, patience: float = PATIENCE) -> None:
         self._name = name
         self._patience = patience
         self._pid = os.getpid()

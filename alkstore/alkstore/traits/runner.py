@@ -42,7 +42,8 @@ class Runner(Protocol):
 
         A scheduler that leads has the database asked for schedules that are late or
         quarantined, in the background, and waits a second for the answer at the most;
-        nothing else makes a round trip.
+        nothing else makes a round trip. What fails makes a runner unhealthy when it lasts
+        for more than 30 s, see `RunnerHealth`; `state` tells at once.
 
         Returns:
             The state with the reason why it is not healthy; see `RunnerHealth`.

@@ -52,6 +52,14 @@ class Lease:
         self.released.clear()
 
 
+def ill_while_it_leads(runner: SchedulerRunner, lease: Lease, patience: float) -> bool:
+    """Return whether it is not healthy although it has just had a good turn."""
+    runner._patience = patience
+    assert lease.watch is not None
+    lease.watch.led(time.monotonic() + lease.ttl)
+    return not runner.health().healthy
+
+
 @pytest.fixture
 def lease() -> Lease:
     """Return a free lease."""
@@ -144,8 +152,10 @@ def test_its_health_tells_that_the_database_could_not_be_asked(lease: Lease) -> 
     try:
         wait_until(lambda: runner.state == "leading")
         health = runner.health()
-        assert not health.healthy
-        assert health.reason == "the database could not be asked: away"
+        assert health.healthy
+        assert health.details["unanswered"] == "the database could not be asked: away"
+        wait_until(lambda: ill_while_it_leads(runner, lease, 0.2))
+        assert runner.health().reason == "the database could not be asked: away"
     finally:
         assert runner.stop(5)
 
@@ -183,12 +193,18 @@ def test_its_health_never_waits_long_for_the_database_and_asks_it_once(lease: Le
             began = time.monotonic()
             health = runner.health()
             assert time.monotonic() - began < 2
-            assert not health.healthy
-            assert "the database has not answered" in str(health.reason)
+            assert health.healthy
+            assert "the database has not answered" in health.details["unanswered"]
+        assert ill_while_it_leads(runner, lease, 2.0)
+        lease.watch.led(time.monotonic() + lease.ttl)
+        assert "the database has not answered" in str(runner.health().reason)
         assert len(asked) == 1
         answers.set()
         wait_until(lambda: runner.health().healthy)
-        assert runner.health().details["quarantined"] == {"nightly": "invalid spec"}
+        assert runner.health().details == {
+            "failures": 0,
+            "quarantined": {"nightly": "invalid spec"},
+        }
     finally:
         answers.set()
         assert runner.stop(5)
@@ -210,7 +226,8 @@ def test_a_slow_answer_is_no_missing_one(lease: Lease) -> None:
     try:
         wait_until(lambda: runner.state == "leading")
         assert runner.health().healthy
-        assert not runner.health().healthy  # the first took no time, the second has not ended yet
+        # The first took no time, the second has not ended yet.
+        assert "unanswered" in runner.health().details
         goes_on.release()
         wait_until(lambda: runner.health().details["quarantined"] == {"nightly": "2"})
         health = runner.health()

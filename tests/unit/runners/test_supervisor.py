@@ -15,7 +15,6 @@ import pytest
 
 from alkstore._typing import override
 from alkstore.errors import InvalidOption, StoreClosed
-from alkstore.runners import status
 from alkstore.runners.supervisor import Supervisor
 from alkstore.traits import Runner
 from tests.support.waiting import wait_until
@@ -116,14 +115,14 @@ def test_a_body_that_always_fails_is_tried_again_without_a_hot_loop(
     assert one.state == "backing-off"
 
 
-def test_a_long_outage_is_not_healthy(
-    runner: Callable[..., Plain], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_long_outage_is_not_healthy_and_a_short_one_is(runner: Callable[..., Plain]) -> None:
     def body(self: Plain) -> None:
         raise KeyError(self.turns)
 
-    monkeypatch.setattr(status, "LONG_OUTAGE", 0.0)
     one = runner(body).start()
+    wait_until(lambda: one.state == "backing-off")
+    assert one.health().healthy
+    one._patience = 0.0
     wait_until(lambda: not one.health().healthy)
     assert "backing off" in (one.health().reason or "")
 
