@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 
 from alkstore._typing import override
 from alkstore.codec import Codec
@@ -11,6 +11,7 @@ from alkstore.memory import ManualClock, MemoryData, MemoryStore
 from alkstore.traits import Store
 
 _ORIGIN = datetime(2000, 1, 1, tzinfo=timezone.utc)
+_FOR_LONG = timedelta(days=365)
 
 
 class GoingClock(ManualClock):
@@ -63,6 +64,18 @@ class MemoryHarness:
     def damage_schedule(self, name: str) -> None:
         """Give a schedule a spec that means nothing."""
         self._data.schedules[name].spec = "never"
+
+    def lease_owner(self, name: str) -> str | None:
+        """Return who holds a lease."""
+        row = self._data.locks.get(name)
+        return None if row is None else row.owner
+
+    def take_lease(self, name: str) -> None:
+        """Give a lease to somebody else."""
+        with self._data.lock:
+            row = self._data.locks[name]
+            row.owner, row.token = "thief", row.token + 1
+            row.expires_at = self.now() + _FOR_LONG
 
     def close(self) -> None:
         """Close the stores."""

@@ -119,6 +119,22 @@ class PostgresHarness:
         table = sql.Identifier(self.schema, "schedules")
         assert self._connection.execute(query.format(table), [name]).rowcount == 1
 
+    def lease_owner(self, name: str) -> str | None:
+        """Return who holds a lease."""
+        query = sql.SQL("SELECT owner FROM {} WHERE name = %s")
+        table = sql.Identifier(self.schema, "locks")
+        row = self._connection.execute(query.format(table), [name]).fetchone()
+        return None if row is None else row[0]
+
+    def take_lease(self, name: str) -> None:
+        """Give a lease to somebody else."""
+        query = sql.SQL(
+            "UPDATE {} SET owner = 'thief', token = token + 1,"
+            " expires_at = %s + interval '1 year' WHERE name = %s"
+        )
+        table = sql.Identifier(self.schema, "locks")
+        assert self._connection.execute(query.format(table), [self.now(), name]).rowcount == 1
+
     def close(self) -> None:
         """Close the stores and drop what was made."""
         self._closing.close()

@@ -19,13 +19,14 @@ from alkstore.testing.assertions import (
     assert_scheduled,
 )
 from alkstore.testing.drain import Drained, Ran, deliver_all, drain
-from alkstore.testing.harness import DamagesSchedules, EngineHarness
+from alkstore.testing.harness import DamagesSchedules, EngineHarness, HandlesLeases
 from alkstore.testing.stepping import fire_due
 
 __all__ = [
     "DamagesSchedules",
     "Drained",
     "EngineHarness",
+    "HandlesLeases",
     "Ran",
     "assert_dead",
     "assert_enqueued",

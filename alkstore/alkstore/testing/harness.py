@@ -57,3 +57,19 @@ class DamagesSchedules(Protocol):
     def damage_schedule(self, name: str) -> None:
         """Make the stored schedule *name* such that it cannot be fired."""
         ...
+
+
+@runtime_checkable
+class HandlesLeases(Protocol):
+    """A harness that reads stored leases and takes one away, as a hand in the database would.
+
+    The scheduler's lease is the lock ``__alkstore_scheduler``, which no call of a store reaches.
+    """
+
+    def lease_owner(self, name: str) -> str | None:
+        """Return the owner token of the stored lease *name*; ``None``: nobody holds it."""
+        ...
+
+    def take_lease(self, name: str) -> None:
+        """Give the stored lease *name* to nobody in particular, for long, and wake nobody."""
+        ...

@@ -7,11 +7,40 @@ whether they had known when to wake up. These tests step nothing.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+import pytest
 
 from alkstore.stop_token import StopToken
-from alkstore.testing.contract.base import LIMIT, PROMPT, Background, Contract, claim
+from alkstore.testing.contract.base import LIMIT, PROMPT, Background, Contract, claim, fall_asleep
 from alkstore.testing.harness import EngineHarness
 from alkstore.traits import Store
+
+ROUNDS = 5
+"""How often a leader may be late before it counts as one that was not woken."""
+
+
+def _register(store: Store, soon: datetime) -> None:
+    store.schedule("s", "@every 1d", "q", None, starts_at=soon)
+
+
+def _prepare_a_change(store: Store, soon: datetime) -> None:
+    store.schedule("s", "@every 30d", "q", None, starts_at=soon + timedelta(days=1))
+
+
+def _prepare_a_resumption(store: Store, soon: datetime) -> None:
+    store.schedule("s", "@every 1d", "q", None, starts_at=soon)
+    store.pause("s")
+
+
+CHANGES: dict[str, tuple[Callable[[Store, datetime], object], Callable[[Store, datetime], object]]]
+CHANGES = {
+    "registered": (lambda store, _: store.unschedule("s"), _register),
+    "changed": (_prepare_a_change, _register),
+    "resumed": (_prepare_a_resumption, lambda store, _: store.resume("s")),
+}
+"""What is done before a leader falls asleep, and what it must then hear of."""
 
 
 class GoingClockContract(Contract):
@@ -57,3 +86,38 @@ class GoingClockContract(Contract):
         assert store.queue("q").claim_wait("worker", timeout=2 + PROMPT)
         stop.cancel()
         runner.result(PROMPT)
+
+    @pytest.mark.parametrize("change", CHANGES)
+    def test_a_leader_hears_at_once_of_what_was(
+        self, engine: EngineHarness, store: Store, other: Store, change: str
+    ) -> None:
+        stop = StopToken()
+        runner = Background(lambda: store.run_schedules(stop))
+        _lateness(engine, other, change)  # it leads
+        # On a busy machine one that was woken may be late, too, but not each time.
+        late = [_lateness(engine, other, change)]
+        while late[-1] >= timedelta(seconds=1) and len(late) < ROUNDS:
+            late.append(_lateness(engine, other, change))
+        assert late[-1] < timedelta(seconds=1), late
+        stop.cancel()
+        runner.result(PROMPT)
+
+
+def _lateness(engine: EngineHarness, store: Store, change: str) -> timedelta:
+    """Return how late a leader fires that learns of a schedule shortly before its boundary."""
+    prepare, make = CHANGES[change]
+    lead = timedelta(seconds=0.5)
+    while True:
+        soon = engine.now() + lead
+        # This has the leader look; who hears nothing sleeps for 2 s from then on.
+        prepare(store, soon)
+        fall_asleep()
+        make(store, soon)
+        if engine.now() < soon:
+            break
+        lead *= 2  # the machine is too slow for so little time
+    while True:
+        (job,) = store.queue("q").claim_wait("worker", timeout=LIMIT)
+        assert job.ack()
+        if job.scheduled_for == soon:
+            return job.enqueued_at - soon

@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-import logging
-import threading
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from datetime import timedelta
-
 import pytest
 
-from alkstore._typing import override
 from alkstore.errors import LeadershipLost, StoreClosed
 from alkstore.stop_token import StopToken
-from alkstore.testing.contract.base import (
-    LIMIT,
-    PROMPT,
-    Background,
-    Contract,
-    boundary,
-    wait_until,
-)
+from alkstore.testing.contract.base import Background, boundary, wait_until
+from alkstore.testing.contract.leaders_lease import LeadersLeaseContract, leading, wait_for_leader
 from alkstore.testing.harness import EngineHarness
 from alkstore.traits import Store
 
 
-class LeaderContract(Contract):
+class LeaderContract(LeadersLeaseContract):
     """One runner fires schedules; another takes over when it ends."""
 
     def test_the_leader_fires_what_is_due(self, engine: EngineHarness, store: Store) -> None:
@@ -94,40 +81,6 @@ class LeaderContract(Contract):
         boundaries = [handle.scheduled_for for handle in handles]
         assert len(set(boundaries)) == len(boundaries)
 
-    def test_the_lease_is_renewed_while_nothing_is_due(
-        self, engine: EngineHarness, store: Store, other: Store
-    ) -> None:
-        store.schedule("s", "@every 30d", "q", 1)
-        with leading(engine, store) as runner:
-            for _ in range(4):
-                engine.advance(6)
-                wait_until(lambda: lease_is_fresh(other) or not runner.running)
-                assert runner.running
-
-    def test_the_lease_is_proved_before_anything_is_fired(
-        self, engine: EngineHarness, store: Store, other: Store
-    ) -> None:
-        store.schedule("slow", "@every 1s", "q", 1)
-        first_stop, second_stop = StopToken(), StopToken()
-        with held_up_by("slow") as (first_pause, second_pause):
-            engine.advance(100)
-            first = Background(lambda: store.run_schedules(first_stop))
-            assert first_pause.reached.wait(LIMIT)
-            engine.advance(100)
-            second = Background(lambda: other.run_schedules(second_stop))
-            assert second_pause.reached.wait(LIMIT)
-            assert store.queue("q").size() == 128
-            # The second leads, the first does not know it yet, and five boundaries are due.
-            engine.advance(5)
-            first_pause.go_on.set()
-            with pytest.raises(LeadershipLost):
-                first.result()
-            assert store.queue("q").size() == 128
-            second_pause.go_on.set()
-            wait_until(lambda: store.queue("q").size() == 133)
-            second_stop.cancel()
-            second.result()
-
     def test_closing_the_store_ends_it(self, engine: EngineHarness, other: Store) -> None:
         closing = engine.open()
         runner = Background(lambda: closing.run_schedules(StopToken()))
@@ -148,76 +101,3 @@ class LeaderContract(Contract):
             engine.advance(10 * 86_400 + 1)
             wait_until(lambda: store.queue("q").size() == 1)
             assert runner.running
-
-
-def lease_is_fresh(other: Store) -> bool:
-    """Return whether another runner is refused, for almost as long as a lease lasts."""
-    stop = StopToken()
-    comer = Background(lambda: other.run_schedules(stop))
-    try:
-        comer.result(PROMPT)
-    except LeadershipLost as lost:
-        return lost.retry_after is None or lost.retry_after > 7
-    finally:
-        stop.cancel()
-    return False
-
-
-class Pause:
-    """Where a thread is held up until it may go on."""
-
-    def __init__(self) -> None:
-        self.reached, self.go_on = threading.Event(), threading.Event()
-
-
-class _HoldUp(logging.Handler):
-    """Holds up whoever tells of *name*, each time at another of the *pauses*."""
-
-    def __init__(self, name: str, pauses: Iterable[Pause]) -> None:
-        super().__init__(logging.WARNING)
-        self._about = name
-        self._pauses = iter(pauses)
-
-    @override
-    def handle(self, record: logging.LogRecord) -> bool:
-        # Not `emit`: one thread at a time may be in there.
-        if self._about in record.getMessage() and (pause := next(self._pauses, None)):
-            pause.reached.set()
-            pause.go_on.wait(LIMIT)
-        return True
-
-
-@contextmanager
-def held_up_by(name: str) -> Iterator[tuple[Pause, Pause]]:
-    """Hold up the first two threads that log what was skipped of the schedule *name*."""
-    pauses = Pause(), Pause()
-    handler = _HoldUp(name, pauses)
-    logger = logging.getLogger("alkstore")
-    logger.addHandler(handler)
-    try:
-        yield pauses
-    finally:
-        logger.removeHandler(handler)
-        for pause in pauses:
-            pause.go_on.set()
-
-
-@contextmanager
-def leading(engine: EngineHarness, store: Store) -> Iterator[Background[None]]:
-    """Run a leader loop in a thread that leads already; it must end by the stop, and soon."""
-    stop = StopToken()
-    runner = Background(lambda: store.run_schedules(stop))
-    wait_for_leader(engine, store)
-    yield runner
-    stop.cancel()
-    runner.result(PROMPT)
-
-
-def wait_for_leader(engine: EngineHarness, store: Store) -> None:
-    """Return when somebody fires: a schedule is due a moment from now, and never again."""
-    proof = store.queue("proof of a leader")
-    before = proof.size()
-    moment = engine.now() + timedelta(seconds=1)
-    store.schedule(proof.name, "@every 36500d", proof.name, None, starts_at=moment)
-    engine.advance(1)
-    wait_until(lambda: proof.size() > before)

@@ -2,46 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 
 import pytest
 
-from alkstore._typing import override
 from alkstore.errors import InvalidOption, StoreClosed
-from alkstore.testing.contract.base import LIMIT, Contract, claim, live, wait_until
+from alkstore.testing.contract.base import LIMIT, claim, live, wait_until
+from alkstore.testing.contract.supervision import SupervisionContract
 from alkstore.testing.harness import EngineHarness
-from alkstore.traits import JobHandle, Queue, Runner, Store
+from alkstore.traits import JobHandle, Queue, Store
 
 
-class _Trap(logging.Handler):
-    """Raises *error* in whoever first tells of *name*; notes how *runner* does when it is told.
-
-    Args:
-        name: A schedule that skips boundaries: that is logged while its runner works.
-        error: What no engine expects there.
-        runner: Who is expected to fail.
-    """
-
-    def __init__(self, name: str, error: Exception, runner: Runner) -> None:
-        super().__init__(logging.WARNING)
-        self._about = name
-        self._error: Exception | None = error
-        self._runner = runner
-        self.states: list[str] = []
-
-    @override
-    def handle(self, record: logging.LogRecord) -> bool:
-        if record.exc_info:
-            self.states.append(self._runner.state)
-        error = self._error
-        if error is not None and self._about in record.getMessage():
-            self._error = None
-            raise error
-        return True
-
-
-class RunnersContract(Contract):
+class RunnersContract(SupervisionContract):
     """Runners are supervised, tell how they do, and end with their store."""
 
     def test_a_worker_acknowledges_what_its_handler_returns_from(
@@ -179,29 +151,6 @@ class RunnersContract(Contract):
         wait_until(lambda: other.queue("q").size() == 1)
         assert second.health().healthy
         assert second.stop(LIMIT)
-
-    def test_an_unexpected_error_is_logged_and_kept_and_the_runner_starts_again(
-        self, engine: EngineHarness, store: Store, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        store.schedule("cursed", "@every 1s", "q", 1)
-        runner = store.start_scheduler()
-        wait_until(lambda: runner.state == "leading")
-        error = MemoryError("out of luck")
-        trap = _Trap("cursed", error, runner)
-        logger = logging.getLogger("alkstore")
-        logger.addHandler(trap)
-        try:
-            engine.advance(100)
-            wait_until(lambda: trap.states)
-            wait_until(lambda: runner.state == "leading")
-        finally:
-            logger.removeHandler(trap)
-        assert runner.last_error is error
-        assert trap.states == ["backing-off"]
-        assert [record.exc_info[1] for record in caplog.records if record.exc_info] == [error]
-        engine.advance(3)
-        wait_until(lambda: store.queue("q").size() == 67)
-        assert runner.stop(LIMIT)
 
     def test_closing_a_store_stops_its_runners(self, engine: EngineHarness, store: Store) -> None:
         closing = engine.open()

@@ -1,0 +1,126 @@
+"""Section 11: a runner outlives what nobody expects."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from alkstore._typing import override
+from alkstore.testing.contract.base import LIMIT, Contract, wait_until
+from alkstore.testing.harness import EngineHarness
+from alkstore.traits import JobHandle, Runner, Store
+
+
+class _Trap(logging.Handler):
+    """Raises *error* in whoever first tells of *about*; notes how *runner* does when it is told.
+
+    Args:
+        about: What is in a line that is logged while the runner works.
+        error: What nobody expects there; ``None``: raise nothing.
+        runner: Who is expected to fail.
+    """
+
+    def __init__(self, about: str, error: Exception | None, runner: Runner) -> None:
+        super().__init__(logging.WARNING)
+        self._about = about
+        self._error = error
+        self._runner = runner
+        self._told: list[tuple[BaseException | None, str]] = []
+
+    @override
+    def handle(self, record: logging.LogRecord) -> bool:
+        error = self._error
+        if error is not None and self._about in record.getMessage():
+            self._error = None
+            raise error
+        if record.exc_info:
+            self._told.append((record.exc_info[1], self._runner.state))
+        return True
+
+    def states(self, error: BaseException | None) -> list[str]:
+        """Return the state of the runner at each line that was logged with *error*."""
+        return [state for told, state in self._told if told is error]
+
+
+@contextmanager
+def trapped(runner: Runner, about: str = "", error: Exception | None = None) -> Iterator[_Trap]:
+    """Set a trap in the log of alkstore for the length of the block."""
+    trap = _Trap(about, error, runner)
+    logger = logging.getLogger("alkstore")
+    logger.addHandler(trap)
+    try:
+        yield trap
+    finally:
+        logger.removeHandler(trap)
+
+
+def _fail(_: JobHandle) -> None:
+    raise ValueError("an ordinary failure")
+
+
+class SupervisionContract(Contract):
+    """What is not expected is logged with its traceback and kept, and the runner starts again."""
+
+    def test_a_scheduler_outlives_what_nobody_expects(
+        self, engine: EngineHarness, store: Store, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        store.schedule("cursed", "@every 1s", "q", 1)
+        runner = store.start_scheduler()
+        wait_until(lambda: runner.state == "leading")
+        error = MemoryError("out of luck")
+        with trapped(runner, "cursed", error) as trap:
+            engine.advance(100)
+            wait_until(lambda: trap.states(error))
+            wait_until(lambda: runner.state == "leading")
+        assert runner.last_error is error
+        assert trap.states(error) == ["backing-off"]
+        assert [record.exc_info[1] for record in caplog.records if record.exc_info] == [error]
+        engine.advance(3)
+        wait_until(lambda: store.queue("q").size() == 67)
+        assert runner.stop(LIMIT)
+
+    def test_a_worker_outlives_what_nobody_expects(
+        self, engine: EngineHarness, store: Store
+    ) -> None:
+        queue = store.queue("cursed")
+        runner = store.start_worker("cursed", _fail)
+        error = MemoryError("out of luck")
+        with trapped(runner, "cursed", error) as trap:
+            job = queue.enqueue(1)
+            wait_until(lambda: trap.states(error))
+            assert trap.states(error) == ["backing-off"]
+        assert runner.last_error is error
+        # The attempt was given back or has lapsed; the next ones are ordinary failures.
+        for _ in range(4):
+            engine.advance(301)
+            wait_until(lambda: queue.stats().ready == 0 and queue.stats().running == 0)
+        wait_until(queue.dead)
+        assert [(letter.id, letter.error) for letter in queue.dead()] == [
+            (job, "an ordinary failure")
+        ]
+        assert runner.stop(LIMIT)
+
+    def test_a_relay_outlives_what_nobody_expects(self, store: Store, other: Store) -> None:
+        exits = [KeyboardInterrupt(), SystemExit(3)]
+        raised: list[BaseException] = []
+        messages: list[int] = []
+
+        def deliver(handle: JobHandle) -> None:
+            if len(raised) < len(exits):
+                raised.append(exits[len(raised)])
+                raise raised[-1]
+            messages.append(handle.id)
+
+        runner = store.start_outbox("mail", deliver)
+        with trapped(runner) as trap:
+            message = other.outbox("mail").enqueue(1)
+            wait_until(lambda: messages)
+        assert messages == [message]
+        assert [trap.states(one) for one in exits] == [["backing-off"]] * len(exits)
+        assert runner.last_error is exits[-1]
+        wait_until(lambda: runner.state == "working")
+        wait_until(lambda: other.outbox("mail").stats().running == 0)
+        assert runner.stop(LIMIT)
