@@ -291,7 +291,7 @@ def test_a_stream_of_foreign_wakes_starves_nobody(
     def flood() -> None:
         with psycopg.connect(conninfo, autocommit=True) as sender:
             while not stop.is_set():
-                query = "SELECT pg_notify(%s, 'foreign ' || n) FROM generate_series(1, 100) n"
+                query = "SELECT pg_notify(%s, 'foreign ' || n) FROM generate_series(1, 500) n"
                 sender.execute(query, [wake_channel(schema)])
 
     thread = threading.Thread(target=flood)
@@ -299,7 +299,7 @@ def test_a_stream_of_foreign_wakes_starves_nobody(
     try:
         for count in range(2, 22):
             send(connection, schema, "x")
-            wait_until(lambda count=count: len(ear.heard) >= count, 5)  # type: ignore[misc]
+            wait_until(lambda count=count: len(ear.heard) >= count, 2)  # type: ignore[misc]
         assert hub.reconnects == 0
     finally:
         stop.set()
