@@ -143,7 +143,8 @@ class PostgresStore:
     ) -> int:
         resolved = resolve_enqueue(options, stamps)
         raw = self._made.queues.producer.encode(payload)
-        return self._parts.queues.producer.enqueue_in(join(tx), queue, raw, resolved)
+        producer = self._parts.queues.producer
+        return producer.enqueue_in(join(tx), producer.order(queue, resolved), raw)
 
     def notify_tx(self, tx: Any, channel: str) -> None:
         """Send a wake that is heard when *tx* commits; see `Store.notify_tx`."""

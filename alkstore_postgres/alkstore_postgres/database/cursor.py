@@ -104,3 +104,12 @@ class RawCursor(EngineCursor):
     def adapters(self) -> AdaptersMap:
         """The engine's adapters, but for times and places."""
         return _RAW_ADAPTERS
+
+
+def first_value(cursor: EngineCursor) -> Any:
+    """Return the first value of the first row of a statement that returns one."""
+    row = cursor.fetchone()
+    if row is None:
+        msg = "the statement returned no row"
+        raise LookupError(msg)
+    return row[0]

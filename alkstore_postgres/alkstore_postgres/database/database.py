@@ -6,8 +6,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import psycopg
 from psycopg import IsolationLevel
@@ -17,15 +16,14 @@ from psycopg_pool import PoolTimeout
 
 from alkstore.errors import DatabaseError
 from alkstore_postgres.database.client_encoding import require_utf8
-from alkstore_postgres.database.cursor import Params
-from alkstore_postgres.database.errors import CONFLICTS, OUTDATED, translated
+from alkstore_postgres.database.cursor import EngineCursor, Params, first_value
+from alkstore_postgres.database.errors import CONFLICTS, DRIVER_ERRORS, OUTDATED, own, translated
 from alkstore_postgres.database.own_connection import OwnConnection
 from alkstore_postgres.database.pools import AnyPool, Pools, is_dead
 from alkstore_postgres.database.session import Session, read_committed
 
 T = TypeVar("T")
-
-_Call = Callable[[Session, bytes, Params], T]
+P = ParamSpec("P")
 
 Attend = Callable[[psycopg.Connection[Any]], AbstractContextManager[None]]
 """Attends to a connection for a block, for as long as that is out on loan."""
@@ -123,18 +121,18 @@ class Database:
         stays as it is. A connection of our own is afterwards as it was, see
         `OwnConnection.lent`; one of the application's pool is the application's affair.
         """
-        own: Exception | None = None
+        theirs: Exception | None = None
         try:
             with self.connection() as connection, _loan(connection), read_committed(connection):
                 try:
                     yield connection
                 except Exception as error:
-                    own = error
+                    theirs = error
                     raise _OwnError from error  # is translated by nobody
         except _OwnError:
             pass
-        if own is not None:
-            raise own
+        if theirs is not None:
+            raise theirs
 
     def run(self, work: Callable[[Session], T]) -> T:
         """Run *work* in a transaction, again when it met a conflict.
@@ -144,11 +142,11 @@ class Database:
         more, with nothing prepared, when a prepared statement was gone or outdated.
         """
         try:
-            return _again_on_conflict(partial(self._attempt, work, None))
+            return _again_on_conflict(self._attempt, work, None)
         except DatabaseError as error:
             if error.sqlstate not in OUTDATED:
                 raise
-        return _again_on_conflict(partial(self._attempt, work, False))  # noqa: FBT003 - partial
+        return _again_on_conflict(self._attempt, work, False)  # noqa: FBT003 - handed through
 
     def _attempt(self, work: Callable[[Session], T], prepare: bool | None) -> T:  # noqa: FBT001 - as well
         with self.transaction(prepare=prepare) as session:
@@ -156,34 +154,38 @@ class Database:
 
     def execute(self, query: bytes, params: Params = None) -> int:
         """Run one statement in a transaction of its own; return its row count."""
-        return self._single(Session.execute, query, params)
+        return _again_on_conflict(self._once, _count, query, params)
 
     def fetch_one(self, query: bytes, params: Params = None) -> TupleRow | None:
         """Run one statement in a transaction of its own; return its first row."""
-        return self._single(Session.fetch_one, query, params)
+        return _again_on_conflict(self._once, _first, query, params)
 
     def fetch_all(self, query: bytes, params: Params = None) -> list[TupleRow]:
         """Run one statement in a transaction of its own; return its rows."""
-        return self._single(Session.fetch_all, query, params)
+        return _again_on_conflict(self._once, _all, query, params)
 
     def fetch_value(self, query: bytes, params: Params = None) -> Any:
         """Run one statement that returns a row; return the row's first value."""
-        return self._single(Session.fetch_value, query, params)
+        return _again_on_conflict(self._once, first_value, query, params)
 
-    def _single(self, call: _Call[T], query: bytes, params: Params) -> T:
-        return _again_on_conflict(partial(self._once, call, query, params))
-
-    def _once(self, call: _Call[T], query: bytes, params: Params) -> T:
-        if self._attend is not None or self._pools.lent is not None:
+    def _once(self, take: Callable[[EngineCursor], T], query: bytes, params: Params) -> T:
+        if self._pools.lent is not None:
             with self.connection() as connection:
-                return call(Session(connection), query, params)
-        with translated():
+                cursor = Session(connection).cursor
+                cursor.run(query, params)
+                return take(cursor)
+        # What most calls come down to: no context managers here.
+        try:
             pool = self._pools.current()
             connection = self._check_out(pool)
             try:
-                return call(Session(connection), query, params)
+                cursor = Session(connection).cursor
+                cursor.run(query, params)
+                return take(cursor)
             finally:
                 pool.putconn(connection)
+        except DRIVER_ERRORS as error:
+            raise own(error) from error
 
     def _check_out(self, pool: AnyPool) -> psycopg.Connection[Any]:
         """Return a living connection of *pool*; whatever fails or interrupts, none is lost.
@@ -230,13 +232,25 @@ def _restore(
         connection.close()
 
 
-def _again_on_conflict(attempt: Callable[[], T]) -> T:
+def _count(cursor: EngineCursor) -> int:
+    return cursor.rowcount
+
+
+def _first(cursor: EngineCursor) -> TupleRow | None:
+    return cursor.fetchone()
+
+
+def _all(cursor: EngineCursor) -> list[TupleRow]:
+    return cursor.fetchall()
+
+
+def _again_on_conflict(attempt: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     for number in range(1, _TRIES):
         try:
-            return attempt()
+            return attempt(*args, **kwargs)
         except DatabaseError as error:
             if error.sqlstate not in CONFLICTS:
                 raise
             # Both sides of a conflict would otherwise meet again in step.
             time.sleep(random.uniform(0, 0.002 * 2**number))  # noqa: S311 - no secret
-    return attempt()
+    return attempt(*args, **kwargs)

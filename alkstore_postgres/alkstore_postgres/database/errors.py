@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 import psycopg
 from psycopg_pool import PoolClosed, PoolTimeout, TooManyRequests
@@ -71,17 +72,29 @@ def translate_foreign(error: BaseException | None) -> AlkstoreError:
     return DatabaseError(_first_line(error))
 
 
+DRIVER_ERRORS: Final = (psycopg.Error, PoolTimeout, PoolClosed, TooManyRequests, UnicodeEncodeError)
+"""What the engine's own statements raise, and `own` translates."""
+
+
+def own(error: Exception) -> AlkstoreError:
+    """Return the `AlkstoreError` for what a statement of the engine's own raised.
+
+    The error is changed, see `hush`.
+    """
+    hush(error)
+    return translate(error)
+
+
 @contextmanager
 def translated() -> Iterator[None]:
     """Translate what the driver raises inside the block, with the error as the cause.
 
-    Only for the engine's own statements: the errors are changed, see `hush`.
+    Only for the engine's own statements, see `own`.
     """
     try:
         yield
-    except (psycopg.Error, PoolTimeout, PoolClosed, TooManyRequests, UnicodeEncodeError) as error:
-        hush(error)
-        raise translate(error) from error
+    except DRIVER_ERRORS as error:
+        raise own(error) from error
 
 
 def hush(error: BaseException) -> None:

@@ -9,22 +9,21 @@ long as the connection lives.
 from __future__ import annotations
 
 import select
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import psycopg
 from psycopg import errors, generators
-from psycopg.abc import Buffer, Query
-from psycopg.abc import Params as AnyParams
+from psycopg.abc import Buffer
 from psycopg.adapt import AdaptersMap, Transformer
 from psycopg.pq import ExecStatus, Format, TransactionStatus
 from psycopg.pq.abc import PGresult
 from psycopg.rows import TupleRow
 
-from alkstore._typing import Self, override
+from alkstore._typing import override
 from alkstore_postgres.database.client_encoding import is_utf8
-from alkstore_postgres.database.cursor import EngineCursor
+from alkstore_postgres.database.cursor import EngineCursor, Params
 from alkstore_postgres.database.wire import Key, name_of, numbered
 
 _GOOD = frozenset({ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK})
@@ -54,6 +53,9 @@ class OwnConnection(psycopg.Connection[TupleRow]):
     here; `EngineCursor.run` prepares after as many runs as were given as
     ``prepare_threshold``.
     """
+
+    handed_out_at: float = 0.0
+    """When the pool has handed it out, as `time.monotonic` tells; for `OwnPool`."""
 
     _engine_cursor: OwnCursor | None = None
     _poll: Any = None
@@ -121,28 +123,18 @@ class OwnCursor(EngineCursor):
         self._answer: PGresult | None = None
 
     @override
-    def execute(
-        self,
-        query: Query,
-        params: AnyParams | None = None,
-        *,
-        prepare: bool | None = None,
-        binary: bool | None = True,
-    ) -> Self:
-        """Run one statement, with named parameters; results are always binary."""
-        assert binary  # noqa: S101 - as well
-        assert isinstance(query, bytes)  # noqa: S101 - what `run` gives
-        assert isinstance(params, Mapping)  # noqa: S101 - as well
+    def run(self, query: bytes, params: Params = None, *, prepare: bool | None = None) -> None:
+        """Run one statement; see `EngineCursor.run`."""
         text, names, formats = numbered(query)
+        given = params or {}
         self._answer = None
         with self._own.lock:
-            values = self._kept.dump_sequence([params[name] for name in names], formats)
+            values = self._kept.dump_sequence([given[name] for name in names], formats)
             key = (text, self._kept.types or ())
             if prepare is False or self._threshold is None:
                 self._answer = self._run_plain(key, values)
             else:
                 self._answer = self._run_counted(key, values, self._threshold)
-        return self
 
     @property
     @override

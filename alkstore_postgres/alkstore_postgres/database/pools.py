@@ -14,6 +14,7 @@ from psycopg_pool import ConnectionPool, NullConnectionPool
 from alkstore.errors import InvalidConnection, StoreClosed
 from alkstore_postgres.database.ending import rest_if_ending
 from alkstore_postgres.database.own_connection import OwnConnection
+from alkstore_postgres.database.own_pool import OwnPool
 from alkstore_postgres.database.pool_log import calm
 
 AnyPool = ConnectionPool[Any]
@@ -99,7 +100,7 @@ class Pools:
         lent = self.lent
         if lent is None:
             calm()
-            return ConnectionPool(
+            return OwnPool(
                 self.conninfo, connection_class=OwnConnection, open=True, **self._arguments
             )
         # The child of a fork cannot use the application's pool: its own one is like it.

@@ -11,7 +11,7 @@ from psycopg import IsolationLevel
 from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
 
-from alkstore_postgres.database.cursor import EngineCursor, Params, RawCursor
+from alkstore_postgres.database.cursor import EngineCursor, Params, RawCursor, first_value
 from alkstore_postgres.database.own_connection import OwnConnection
 
 
@@ -35,6 +35,11 @@ class Session:
             else EngineCursor(connection)
         )
         self._prepare = prepare
+
+    @property
+    def cursor(self) -> EngineCursor:
+        """The cursor that runs the statements."""
+        return self._cursor
 
     @property
     def connection(self) -> psycopg.Connection[Any]:
@@ -64,11 +69,8 @@ class Session:
 
     def fetch_value(self, query: bytes, params: Params = None) -> Any:
         """Run a statement that returns a row; return the row's first value."""
-        row = self.fetch_one(query, params)
-        if row is None:
-            msg = "the statement returned no row"
-            raise LookupError(msg)
-        return row[0]
+        self._cursor.run(query, params, prepare=self._prepare)
+        return first_value(self._cursor)
 
 
 @contextmanager

@@ -1,6 +1,24 @@
 -- name: enqueue
--- Stores one job and returns its id. A wake that is asked for is part of the transaction:
--- heard after the commit, gone with a rollback.
+-- Stores one job and returns its id.
+INSERT INTO {schema}.jobs (
+    queue, payload, priority, run_at, expires_at,
+    max_attempts, visibility_timeout, base_backoff, enqueued_at
+)
+VALUES (
+    %(queue)s, %(payload)s, %(priority)s,
+    coalesce(
+        %(run_at)s::timestamp with time zone,
+        pg_catalog.statement_timestamp() + pg_catalog.make_interval(secs => %(delay)s)
+    ),
+    pg_catalog.statement_timestamp() + pg_catalog.make_interval(secs => %(expires)s),
+    %(max_attempts)s, %(visibility_timeout)s, %(base_backoff)s,
+    pg_catalog.statement_timestamp()
+)
+RETURNING id;
+
+-- name: enqueue_and_wake
+-- Stores one job and returns its id. Its wake is part of the transaction: heard after the
+-- commit, gone with a rollback.
 WITH job AS (
     INSERT INTO {schema}.jobs (
         queue, payload, priority, run_at, expires_at,
@@ -18,7 +36,7 @@ WITH job AS (
     )
     RETURNING id
 )
-SELECT job.id, CASE WHEN %(wake)s THEN pg_catalog.pg_notify(%(channel)s, %(queue)s) END
+SELECT job.id, pg_catalog.pg_notify(%(channel)s, %(queue)s)
 FROM job;
 
 -- name: enqueue_many

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from alkstore.codec import Codec, encode_payload
 from alkstore.errors import DatabaseError
@@ -19,6 +19,24 @@ from alkstore_postgres.queue.claim_places import ClaimPlaces
 from alkstore_postgres.wakes.sender import WakeSender
 
 _ROWS_A_STATEMENT = 5_000
+
+
+class Order(NamedTuple):
+    """How some jobs are stored: everything but their payloads.
+
+    Attributes:
+        queue: Where they go.
+        priority: Their priority.
+        params: The parameters of the statements.
+        due: Whether they can be claimed as soon as they are stored.
+        early: Whether their due time was given, and so may be long ago.
+    """
+
+    queue: str
+    priority: int
+    params: dict[str, Any]
+    due: bool
+    early: bool
 
 
 class Producer:
@@ -51,32 +69,57 @@ class Producer:
         """Return *payload* as it is stored; raises what `encode_payload` raises."""
         return encode_payload(self._codec, payload, self._max_payload_bytes)
 
-    def enqueue(self, queue: str, raw: bytes, options: Enqueue) -> int:
+    def order(self, queue: str, options: Enqueue) -> Order:
+        """Return what all enqueues into *queue* with these *options* have in common."""
+        return Order(
+            queue,
+            options.priority,
+            due=options.run_at is None and not options.delay,
+            early=options.run_at is not None,
+            params={
+                "queue": queue,
+                "channel": self._wakes.channel,
+                "priority": options.priority,
+                "run_at": options.run_at,
+                "delay": options.delay,
+                "expires": options.expires,
+                "max_attempts": options.stamps.max_attempts,
+                "visibility_timeout": options.stamps.visibility_timeout,
+                "base_backoff": options.stamps.base_backoff,
+            },
+        )
+
+    def enqueue(self, order: Order, raw: bytes) -> int:
         """Store one job in a transaction of its own; return its id."""
-        inline = self._wakes.inline(queue)
-        params = self._params(queue, options) | {"payload": raw, "wake": inline}
+        queue = order.queue
+        params = {**order.params, "payload": raw}
+        if self._wakes.inline(queue):
+            return self._enqueue_and_wake(order, params)
+        job_id: int = self._database.fetch_value(self._sql["enqueue"], params)
+        self._places.stored(queue, order.priority, early=order.early)
+        self._wakes.merged(queue, job_id if order.due else None)
+        return job_id
+
+    def _enqueue_and_wake(self, order: Order, params: dict[str, Any]) -> int:
         try:
-            job_id: int = self._database.fetch_value(self._sql["enqueue"], params)
+            job_id: int = self._database.fetch_value(self._sql["enqueue_and_wake"], params)
         except DatabaseError as error:
-            if not inline or error.sqlstate != NOTIFY_QUEUE_FULL:
+            if error.sqlstate != NOTIFY_QUEUE_FULL:
                 raise
             # Nothing was stored: the full notification queue is told at the commit. A
             # wake is only a hint, so the job is stored without one.
-            params["wake"] = False
             job_id = self._database.fetch_value(self._sql["enqueue"], params)
-        self._stored(queue, options)
-        if not inline:
-            self._wakes.merged(queue, job_id if _is_due(options) else None)
-        elif _is_due(options):
-            self._wakes.carried(queue, job_id)
+        self._places.stored(order.queue, order.priority, early=order.early)
+        if order.due:
+            self._wakes.carried(order.queue, job_id)
         return job_id
 
-    def enqueue_many(self, queue: str, raws: Sequence[bytes], options: Enqueue) -> list[int]:
+    def enqueue_many(self, order: Order, raws: Sequence[bytes]) -> list[int]:
         """Store a job for each of *raws* in one transaction; return the ids in order."""
         if not raws:
             self._database.check_open()
             return []
-        params = self._params(queue, options)
+        params = order.params
 
         def insert(session: Session) -> list[int]:
             ids: list[int] = []
@@ -90,42 +133,20 @@ class Producer:
             ids = [row[0] for row in self._database.fetch_all(self._sql["enqueue_many"], whole)]
         else:
             ids = self._database.run(insert)
-        self._stored(queue, options)
-        self._wakes.merged(queue, ids[-1] if _is_due(options) else None)
+        self._places.stored(order.queue, order.priority, early=order.early)
+        self._wakes.merged(order.queue, ids[-1] if order.due else None)
         return ids
 
-    def enqueue_in(self, session: Joined, queue: str, raw: bytes, options: Enqueue) -> int:
+    def enqueue_in(self, session: Joined, order: Order, raw: bytes) -> int:
         """Store one job inside the caller's transaction, its wake included."""
-        params = self._params(queue, options) | {"payload": raw, "wake": True}
-        job_id: int = session.fetch_value(self._sql["enqueue"], params)
+        params = {**order.params, "payload": raw}
+        job_id: int = session.fetch_value(self._sql["enqueue_and_wake"], params)
         return job_id
 
     def wake(self, queue: str) -> None:
         """Tell that dead letters of *queue* became claimable, the wake merged in time."""
         self._places.forget(queue)
         self._wakes.merged(queue)
-
-    def _stored(self, queue: str, options: Enqueue) -> None:
-        early = options.run_at is not None
-        self._places.stored(queue, options.priority, early=early)
-
-    def _params(self, queue: str, options: Enqueue) -> dict[str, Any]:
-        return {
-            "queue": queue,
-            "channel": self._wakes.channel,
-            "priority": options.priority,
-            "run_at": options.run_at,
-            "delay": options.delay,
-            "expires": options.expires,
-            "max_attempts": options.stamps.max_attempts,
-            "visibility_timeout": options.stamps.visibility_timeout,
-            "base_backoff": options.stamps.base_backoff,
-        }
-
-
-def _is_due(options: Enqueue) -> bool:
-    """Return whether a job can be claimed as soon as it is stored."""
-    return options.run_at is None and not options.delay
 
 
 def _chunks(items: Iterable[bytes], size: int) -> Iterable[ByteaArray]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,7 @@ from alkstore_postgres.queue.claimer import Claimer
 from alkstore_postgres.queue.dead_letters import DeadLetters
 from alkstore_postgres.queue.handle import PostgresJobHandle
 from alkstore_postgres.queue.inspector import Inspector
-from alkstore_postgres.queue.producer import Producer
+from alkstore_postgres.queue.producer import Order, Producer
 from alkstore_postgres.queue.settler import Settler
 
 MAX_BATCH = 10_000
@@ -53,12 +53,13 @@ class PostgresQueue:
         parts: The store's parts.
     """
 
-    __slots__ = ("_name", "_parts", "_stamps")
+    __slots__ = ("_name", "_parts", "_stamps", "_usual")
 
     def __init__(self, name: str, stamps: Stamps, parts: QueueParts) -> None:
         self._name = name
         self._stamps = stamps
         self._parts = parts
+        self._usual = self._order({})
 
     @property
     def name(self) -> str:
@@ -67,16 +68,16 @@ class PostgresQueue:
 
     def enqueue(self, payload: Any, **options: Unpack[EnqueueOptions]) -> int:
         """Store a job; see `Queue.enqueue`."""
-        resolved = resolve_enqueue(options, self._stamps)
         producer = self._parts.producer
-        return producer.enqueue(self._name, producer.encode(payload), resolved)
+        order = self._order(options) if options else self._usual
+        return producer.enqueue(order, producer.encode(payload))
 
     def enqueue_many(self, payloads: Iterable[Any], **options: Unpack[EnqueueOptions]) -> list[int]:
         """Store a job for each payload; see `Queue.enqueue_many`."""
-        resolved = resolve_enqueue(options, self._stamps)
         producer = self._parts.producer
+        order = self._order(options) if options else self._usual
         raws = [producer.encode(payload) for payload in listed(payloads, "payloads")]
-        return producer.enqueue_many(self._name, raws, resolved)
+        return producer.enqueue_many(order, raws)
 
     def claim(self, worker_id: str, limit: int = 1) -> list[JobHandle]:
         """Claim up to *limit* jobs, without waiting; see `Queue.claim`."""
@@ -158,6 +159,10 @@ class PostgresQueue:
         age = 0.0 if older_than is None else seconds(older_than, "older_than")
         chosen = None if ids is None else [check_id(one) for one in listed(ids, "ids")]
         return self._parts.dead_letters.purge(self._name, chosen, age)
+
+    def _order(self, options: Mapping[str, Any]) -> Order:
+        """Return how jobs with these options are stored; raises `InvalidOption`."""
+        return self._parts.producer.order(self._name, resolve_enqueue(options, self._stamps))
 
     def _own(self, handles: Iterable[JobHandle]) -> list[PostgresJobHandle]:
         own: list[PostgresJobHandle] = []

@@ -22,8 +22,8 @@ from alkstore import (
     StopToken,
     StoreClosed,
 )
-from alkstore_postgres.database.cursor import EngineCursor
 from alkstore_postgres.store import PostgresStore
+from tests.support.cursors import around_statements
 from tests.support.waiting import wait_until
 
 OpenStore = Callable[..., PostgresStore]
@@ -48,7 +48,7 @@ def _no_round_trip(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> Non
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("a statement was sent")
 
-    monkeypatch.setattr(EngineCursor, "run", refuse)
+    around_statements(monkeypatch, lambda _: refuse)
 
 
 def held(handle: LockHandle | None) -> LockHandle:

@@ -10,8 +10,8 @@ import pytest
 from alkstore import DatabaseError
 from alkstore.traits import Queue
 from alkstore_postgres import PostgresStore
-from alkstore_postgres.database.cursor import EngineCursor
 from alkstore_postgres.queue import claimer
+from tests.support.cursors import Run, around_statements
 from tests.support.job_table import JobTable
 
 
@@ -161,17 +161,20 @@ def test_what_was_swept_stays_swept_when_a_later_batch_fails(
     queue.enqueue_many(range(250), expires=60)
     table.expire_all()
     monkeypatch.setattr(claimer, "_SWEEP_BATCH", 100)
-    run, sweeps = EngineCursor.run, 0
+    sweeps = 0
 
-    def cut_short(cursor: EngineCursor, query: bytes, *args: Any, **options: Any) -> None:
-        nonlocal sweeps
-        sweeps += b"buried" in query
-        if sweeps == 3:
-            raise psycopg.errors.QueryCanceled
-        run(cursor, query, *args, **options)
+    def cut_short(run: Run) -> Run:
+        def run_two_sweeps(cursor: object, query: bytes, *args: Any, **options: Any) -> None:
+            nonlocal sweeps
+            sweeps += b"buried" in query
+            if sweeps == 3:
+                raise psycopg.errors.QueryCanceled
+            run(cursor, query, *args, **options)
+
+        return run_two_sweeps
 
     with monkeypatch.context() as patch:
-        patch.setattr(EngineCursor, "run", cut_short)
+        around_statements(patch, cut_short)
         with pytest.raises(DatabaseError):
             queue.claim("w")
     assert (queue.stats().dead, queue.size()) == (200, 50)

@@ -12,6 +12,7 @@ import pytest
 from alkstore import EncodeError, PayloadTooLarge
 from alkstore.traits import Queue
 from alkstore_postgres import PostgresStore
+from tests.support.cursors import Run, around_statements
 from tests.support.job_table import JobTable
 
 
@@ -190,3 +191,25 @@ def test_an_error_of_the_server_half_way_leaves_nothing(
     assert caught.value.sqlstate == "23514"
     assert "7000" not in str(caught.value)
     assert queue.size() == 0
+
+
+def test_a_job_is_stored_when_no_wake_can_be_sent(
+    queue: Queue, table: JobTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Field case B77: a full notification queue is told at the commit, and nothing was stored."""
+    tried: list[bytes] = []
+
+    def full(run: Run) -> Run:
+        def run_unless_waking(cursor: object, query: bytes, *args: Any, **options: Any) -> None:
+            tried.append(query)
+            if b"pg_notify" in query:
+                raise psycopg.errors.ProgramLimitExceeded
+            run(cursor, query, *args, **options)
+
+        return run_unless_waking
+
+    around_statements(monkeypatch, full)
+    job_id = queue.enqueue("x", priority=7)
+    assert [b"pg_notify" in query for query in tried[:2]] == [True, False]
+    assert table.row(job_id)["priority"] == 7
+    assert queue.size() == 1

@@ -11,7 +11,7 @@ import pytest
 from alkstore import InvalidOption
 from alkstore.traits import JobHandle, Queue
 from alkstore_postgres import PostgresStore
-from alkstore_postgres.database.cursor import EngineCursor
+from tests.support.cursors import Run, around_statements
 from tests.support.job_table import JobTable
 
 NEVER = timedelta(days=36_500)
@@ -227,13 +227,15 @@ def test_a_job_goes_back_even_when_no_wake_can_be_sent(
     queue: Queue, held: JobHandle, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
     """Field case B77: error 54000 comes at the commit, and undoes the statement with it."""
-    run = EngineCursor.run
 
-    def full(cursor: EngineCursor, query: bytes, params: Any = None, **options: Any) -> None:
-        if params and params.get("wake"):
-            raise psycopg.errors.ProgramLimitExceeded
-        run(cursor, query, params, **options)
+    def full(run: Run) -> Run:
+        def unless_waking(cursor: object, query: bytes, params: Any = None, **rest: Any) -> None:
+            if params and params.get("wake"):
+                raise psycopg.errors.ProgramLimitExceeded
+            run(cursor, query, params, **rest)
 
-    monkeypatch.setattr(EngineCursor, "run", full)
+        return unless_waking
+
+    around_statements(monkeypatch, full)
     assert held.retry("x", delay=0) if call == "retry" else held.release()
     assert queue.claim("w")[0].id == held.id

@@ -22,9 +22,9 @@ from alkstore import (
     StoreClosed,
     Wake,
 )
-from alkstore_postgres.database.cursor import EngineCursor
 from alkstore_postgres.store import PostgresStore
 from alkstore_postgres.wakes.listener import PostgresListener
+from tests.support.cursors import around_statements
 from tests.support.waiting import wait_until
 
 OpenStore = Callable[..., PostgresStore]
@@ -167,7 +167,7 @@ def test_a_bad_name_is_refused_before_any_round_trip(
     store: PostgresStore, name: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[object] = []
-    monkeypatch.setattr(EngineCursor, "run", lambda *_, **__: sent.append(1))
+    around_statements(monkeypatch, lambda _: lambda *_, **__: sent.append(1))
     with pytest.raises(InvalidName):
         store.notify(name)
     with pytest.raises(InvalidName):
