@@ -1,0 +1,177 @@
+"""The random walk over schedules, and whoever fires them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import precondition, rule
+
+from alkstore import Store
+from alkstore.memory.leases import Lease as MemoryLease
+from alkstore.names import SCHEDULER_LOCK
+from alkstore.stop_token import StopToken
+from alkstore_postgres import PostgresStore
+from alkstore_postgres.lock.leases import Lease as PostgresLease
+from alkstore_postgres.scheduler.tick import LeaseNotProven, Ticker
+from tests.support.postgres_harness import PostgresHarness
+from tests.support.two_engines import Pair
+from tests.support.walk.choices import (
+    numbers,
+    payloads,
+    picks,
+    queue_names,
+    schedule_names,
+    schedule_options,
+    spans,
+    specs,
+)
+from tests.support.walk.ground import Ground
+
+TTL = 10.0
+
+
+class ScheduleRules(Ground):
+    """Schedules, and ticks by rogues, leaders, and leaders that stood still."""
+
+    def __init__(self, harness: PostgresHarness, postgres: list[PostgresStore]) -> None:
+        super().__init__(harness, postgres)
+        self.tickers = [
+            Ticker(parts.database, parts.leases, parts.sender.channel, TTL)
+            for parts in (store._parts for store in postgres)
+        ]
+        self.leases: list[Pair[Any]] = []
+
+    @rule(
+        number=numbers,
+        name=schedule_names,
+        spec=specs,
+        queue=queue_names,
+        payload=payloads,
+        how=schedule_options,
+    )
+    def schedule(
+        self,
+        *,
+        number: int,
+        name: str,
+        spec: str,
+        queue: str,
+        payload: Any,
+        how: dict[str, Any],
+    ) -> None:
+        how = self._at(how, "starts_at")
+        self.engines.call(number, lambda s: s.schedule(name, spec, queue, payload, **how))
+
+    @rule(
+        number=numbers,
+        pick=picks,
+        what=st.sampled_from(
+            ["rest", "rest", "again", "pause", "resume", "run now", "unschedule", "damage"]
+        ),
+        span=spans,
+    )
+    def handle_a_schedule(self, number: int, pick: int, what: str, span: float) -> None:
+        names = [*self.engines.stores[0].memory.data.schedules, "nobody"]
+        name = names[pick % len(names)]
+        if what == "damage":
+            if name != "nobody":
+                self.engines.damage(name)
+            return
+        if what == "rest":
+            self.engines.call(number, lambda store: store.pause(name))
+            self.engines.advance(timedelta(seconds=span))
+            what = "resume"
+
+        def work(store: Store) -> Any:
+            calls: dict[str, Callable[[str], Any]] = {
+                "again": partial(_register_again, store),
+                "pause": store.pause,
+                "resume": store.resume,
+                "run now": store.run_now,
+                "unschedule": store.unschedule,
+            }
+            return calls[what](name), store.get_schedule(name)
+
+        self.engines.call(number, work)
+
+    @rule(number=numbers, span=st.just(0) | spans, leads=st.booleans())
+    def tick_after_an_outage(self, number: int, span: float, leads: bool) -> None:
+        """Let nobody tick for a while, then a rogue, or the leader loop for one turn."""
+        self.engines.advance(timedelta(seconds=span))
+        if not leads:
+            self.engines.tick(number)
+            return
+        store = self.engines.stores[number]
+        memory, postgres = StopToken(), StopToken()
+        self.engines.both(
+            lambda: store.memory._leading.run(memory, OneTurn(memory)),
+            lambda: store.postgres._parts.lead(postgres, OneTurn(postgres)),
+        )
+
+    @rule(number=numbers)
+    def take_the_scheduler_lease(self, number: int) -> None:
+        """A leader comes that will stand still, or be killed."""
+        store = self.engines.stores[number]
+        memory = store.memory._leading._leases.acquire(SCHEDULER_LOCK, "leader", TTL)
+        postgres = store.postgres._parts.leases.acquire(SCHEDULER_LOCK, "leader", TTL)
+        if isinstance(memory, MemoryLease):
+            assert isinstance(postgres, PostgresLease)
+            assert memory.token == postgres.token
+            self.leases.append(Pair(memory, postgres))
+        else:
+            assert memory == postgres
+
+    @precondition(lambda self: self.leases)
+    @rule(number=numbers, pick=picks)
+    def a_leader_that_stood_still_takes_its_turn(self, number: int, pick: int) -> None:
+        store = self.engines.stores[number]
+        lease = self.leases[-1 - pick % len(self.leases)]
+
+        def postgres() -> int | None:
+            if not store.postgres._parts.leases.renew(lease.postgres, TTL):
+                return None
+            return self.tickers[number].tick(lease.postgres).fired
+
+        def memory() -> int | None:
+            def renew() -> None:
+                if not store.memory._leading._leases.renew(lease.memory, TTL):
+                    raise LeaseNotProven
+
+            try:
+                return store.memory._schedules.tick(renew)
+            except LeaseNotProven:
+                return None
+
+        self.engines.both(memory, postgres)
+
+
+def _register_again(store: Store, name: str) -> Any:
+    """Register a schedule as it is, in other words where there are any."""
+    now = store.get_schedule(name)
+    if now is None:
+        return None
+    spec = now.spec.replace("60s", "1m")
+    how: Any = {"priority": now.priority, "starts_at": now.starts_at}
+    return store.schedule(name, spec, now.queue, now.payload, **how)
+
+
+class OneTurn:
+    """Ends a leader loop after its first good turn.
+
+    Args:
+        stop: What ends it.
+    """
+
+    def __init__(self, stop: StopToken) -> None:
+        self._stop = stop
+
+    def led(self, until: float) -> None:  # noqa: ARG002 - of the trait
+        """End the loop."""
+        self._stop.cancel()
+
+    def failed(self, error: BaseException) -> None:
+        """Let it go on."""
