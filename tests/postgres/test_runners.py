@@ -316,7 +316,7 @@ def handler(job):
     for _ in range(13):
         sleep(1_000_000)
     say("finished")
-queue = store.queue("emails", visibility_timeout=10)
+queue = store.queue("emails", visibility_timeout=5)
 queue.enqueue(1)
 worker = store.start_worker("emails", handler)
 while queue.size(): time.sleep(0.05)

@@ -17,6 +17,10 @@ _logger = logging.getLogger(__name__)
 
 _PART = "heartbeats"
 
+_NAP_SHARE = 0.2
+"""The sleep until a beat is cut into naps of this share of the time between two beats: the first
+one that ends late tells that the interpreter is held, before the first beat comes too late."""
+
 _LATENESS_FACTOR = 20.0
 """A claim is held for so many times what beats were late lately ..."""
 
@@ -28,8 +32,8 @@ class Heartbeats:
     """Extends all claims in hand, in one statement, before the first of them needs it.
 
     A handler may hold the interpreter's lock for seconds, and a beat that needs the lock
-    several times is late by several of them. So each beat measures how late it comes and
-    how long it takes; the next one starts earlier by that, and when it endangers the
+    several times is late by several of them. So each nap and each beat measures how late it
+    comes, and how long it takes; the next one starts earlier by that, and when it endangers the
     visibility timeout, the claims are held for longer: a process in trouble may be slow to
     give back its jobs, but it does not lose what it works on.
 
@@ -61,7 +65,18 @@ class Heartbeats:
             due = self._next_look()
         claims.beat_at = due
         claims.looked.set()
-        claims.heart.park(None if due == math.inf else max(due - time.monotonic(), 0.0))
+        self._nap(due)
+
+    def _nap(self, due: float) -> None:
+        """Sleep, but not as far as *due* at once, and learn how late that ends."""
+        heart = self._claims.heart
+        if due == math.inf:
+            heart.park(None)
+            return
+        now = time.monotonic()
+        until = min(due, now + self._interval * _NAP_SHARE)
+        if not heart.park(max(until - now, 0.0)):
+            self._late = max(self._late, time.monotonic() - until)
 
     def _next_look(self) -> float:
         """Return when to look again with nothing in hand: it may be a moment between jobs."""
@@ -87,8 +102,9 @@ class Heartbeats:
     def _beat(self, due: float) -> None:
         in_hand = [held for held in self._claims.all() if _needs_beat(held)]
         sent_at = time.monotonic()
+        late = max(sent_at - due, self._late)
         self._late = max(sent_at - due, self._late / 2)
-        at_least = min(self._late * _LATENESS_FACTOR, _LONGEST_HOLD)
+        at_least = min(late * _LATENESS_FACTOR, _LONGEST_HOLD)
         try:
             self._queue.heartbeat_many([held.handle for held in in_hand], at_least)
         except StoreClosed:

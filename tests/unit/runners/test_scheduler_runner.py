@@ -196,6 +196,7 @@ def test_its_health_never_waits_long_for_the_database_and_asks_it_once(lease: Le
             assert health.healthy
             assert "the database has not answered" in health.details["unanswered"]
         assert ill_while_it_leads(runner, lease, 2.0)
+        assert lease.watch is not None
         lease.watch.led(time.monotonic() + lease.ttl)
         assert "the database has not answered" in str(runner.health().reason)
         assert len(asked) == 1
