@@ -72,7 +72,7 @@ class JsonCodec:
             raw = _ENCODER.encode(value).encode("utf-8")
         except (ValueError, TypeError, RecursionError) as error:
             raise EncodeError(_refusal(value)) from error
-        if not _has_json_shape(value):
+        if isinstance(value, _CONTAINERS) and not _has_json_shape(value):
             raise EncodeError(_refusal(value))
         return raw
 
@@ -149,12 +149,12 @@ _CONTAINERS = (dict, list, tuple)
 
 
 def _has_json_shape(value: Any) -> bool:
-    """Whether all keys are strings and the nesting is at most `MAX_JSON_DEPTH`.
+    """Whether all keys in a container are strings and the nesting is at most `MAX_JSON_DEPTH`.
 
     The encoder would silently turn other keys into strings. It runs after the encoder has
     proved that *value* does not contain itself.
     """
-    level = [value] if isinstance(value, _CONTAINERS) else []
+    level = [value]
     for _ in range(MAX_JSON_DEPTH):
         inner: list[Any] = []
         for container in level:
