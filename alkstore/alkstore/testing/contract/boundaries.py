@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import Literal
 
 import pytest
 
@@ -118,6 +119,39 @@ class BoundariesContract(Contract):
         assert fired(store) == [first + (missed - 1) * MINUTE]
         after = schedule(store, "s")
         assert (after.skipped, after.next_fire_at) == (missed - 1, first + missed * MINUTE)
+
+    @pytest.mark.parametrize("catch_up", ["all", "latest"])
+    def test_a_long_absence_is_counted_to_the_last_boundary(
+        self, engine: EngineHarness, store: Store, catch_up: Literal["all", "latest"]
+    ) -> None:
+        made = store.schedule("s", "@every 1s", "q", 1, catch_up=catch_up)
+        assert made.next_fire_at is not None
+        engine.advance(1_000_000.5)
+        fires = engine.tick(store)
+        after = schedule(store, "s")
+        assert fires == (64 if catch_up == "all" else 1)
+        assert after.skipped + fires == 1_000_000
+        assert after.next_fire_at == made.next_fire_at + timedelta(seconds=1_000_000)
+
+    def test_what_is_skipped_adds_up(self, engine: EngineHarness, store: Store) -> None:
+        store.schedule("s", "@every 1m", "q", 1)
+        for outages in (1, 2):
+            engine.advance(100 * 60)
+            assert engine.tick(store) == 64
+            assert schedule(store, "s").skipped == outages * 36
+
+    def test_the_oldest_boundary_of_all_schedules_fires_first(
+        self, engine: EngineHarness, store: Store
+    ) -> None:
+        now = engine.now()
+        for name, seconds in (("a", 30), ("b", 10), ("c", 50)):
+            first = now + timedelta(seconds=seconds)
+            store.schedule(name, "@every 1m", "q", 1, starts_at=first)
+        engine.advance(115)
+        assert engine.tick(store) == 6
+        handles = store.queue("q").claim("worker", 6)
+        order = [handle.schedule for handle in sorted(handles, key=lambda handle: handle.id)]
+        assert order == ["b", "a", "c"] * 2
 
     def test_what_was_skipped_is_logged(
         self, engine: EngineHarness, store: Store, caplog: pytest.LogCaptureFixture
@@ -236,6 +270,7 @@ class BoundariesContract(Contract):
             store.run_now("bad")
         engine.advance(60)
         assert engine.tick(store) == 1
+        assert len(told(caplog, "bad")) == 1  # skipped, and not looked at again
         assert store.schedule("bad", "@every 1m", "q", 1).quarantine is None
         engine.advance(61)
         assert engine.tick(store) == 2

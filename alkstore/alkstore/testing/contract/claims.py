@@ -166,3 +166,24 @@ class ClaimsContract(Contract):
         assert queue.claim("worker") == []
         (letter,) = queue.dead()
         assert (letter.id, letter.error) == (job, "expired")
+
+    def test_a_job_that_lapsed_in_its_last_attempt_died_of_that_though_it_has_expired_too(
+        self, engine: EngineHarness, store: Store
+    ) -> None:
+        queue = store.queue("mail", visibility_timeout=10, max_attempts=1)
+        queue.enqueue(1, expires=5)
+        claim(queue)
+        engine.advance(11)
+        assert queue.claim("worker") == []
+        assert [letter.error for letter in queue.dead()] == ["max attempts exceeded"]
+
+    def test_a_stale_handle_tells_of_its_own_claim(
+        self, engine: EngineHarness, store: Store
+    ) -> None:
+        queue = store.queue("mail", visibility_timeout=10)
+        job = queue.enqueue(1)
+        stale = claim(queue)
+        engine.advance(11)
+        assert live(store, job).state == "processing"
+        assert claim(queue).attempt == 2
+        assert stale.attempt == 1

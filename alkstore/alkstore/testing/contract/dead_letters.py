@@ -87,6 +87,7 @@ class DeadLettersContract(Contract):
 
     def test_purge_deletes_all_or_some_for_good(self, queue: Queue) -> None:
         jobs = bury(queue, 4)
+        assert queue.purge([]) == 0
         assert queue.purge(jobs[:2]) == 2
         assert queue.purge(jobs[:2]) == 0
         assert queue.purge() == 2

@@ -9,13 +9,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from itertools import pairwise
 
 import pytest
 
+from alkstore.errors import LeadershipLost
 from alkstore.stop_token import StopToken
 from alkstore.testing.contract.base import LIMIT, PROMPT, Background, Contract, claim, fall_asleep
+from alkstore.testing.contract.leaders_lease import wait_for_leader
 from alkstore.testing.harness import EngineHarness
 from alkstore.traits import Store
+
+RENEWAL = timedelta(seconds=3.5)
+"""A leader that renews its lease every 2 s does so within this, unless the machine is busy."""
 
 ROUNDS = 5
 """How often a leader may be late before it counts as one that was not woken."""
@@ -59,6 +65,7 @@ class GoingClockContract(Contract):
     def test_who_waits_for_a_job_sleeps_no_longer_than_until_it_is_due(self, store: Store) -> None:
         queue = store.queue("mail")
         job = queue.enqueue(1, delay=1)
+        queue.enqueue(2, delay=3600)
         waiter = Background(lambda: queue.claim_wait("worker", timeout=LIMIT))
         assert [handle.id for handle in waiter.result(1 + PROMPT)] == [job]
 
@@ -68,6 +75,7 @@ class GoingClockContract(Contract):
         queue = store.queue("mail", visibility_timeout=1)
         job = queue.enqueue(1)
         claim(queue)
+        queue.enqueue(2, delay=3600)
         waiter = Background(lambda: queue.claim_wait("worker", timeout=LIMIT))
         assert [handle.id for handle in waiter.result(1 + PROMPT)] == [job]
 
@@ -87,12 +95,31 @@ class GoingClockContract(Contract):
         stop.cancel()
         runner.result(PROMPT)
 
+    def test_a_leader_that_nothing_wakes_renews_its_lease_again_and_again(
+        self, engine: EngineHarness, store: Store, other: Store
+    ) -> None:
+        store.schedule("s", "@every 30d", "q", 1)
+        stop = StopToken()
+        runner = Background(lambda: store.run_schedules(stop))
+        wait_for_leader(engine, store)
+        ends: list[datetime] = []
+        # On a busy machine a renewal may come late, too, but not each one.
+        while not any(later - end < RENEWAL for end, later in pairwise(ends)):
+            end = _end_of_lease(engine, other)
+            if end is not None and (not ends or end > ends[-1] + timedelta(seconds=0.5)):
+                ends.append(end)
+            time.sleep(0.05)
+            assert len(ends) < ROUNDS, ends
+        stop.cancel()
+        runner.result(PROMPT)
+
     @pytest.mark.parametrize("change", CHANGES)
     def test_a_leader_hears_at_once_of_what_was(
         self, engine: EngineHarness, store: Store, other: Store, change: str
     ) -> None:
         stop = StopToken()
         runner = Background(lambda: store.run_schedules(stop))
+        store.schedule("another", "@every 30d", "q", None)
         _lateness(engine, other, change)  # it leads
         # On a busy machine one that was woken may be late, too, but not each time.
         late = [_lateness(engine, other, change)]
@@ -101,6 +128,19 @@ class GoingClockContract(Contract):
         assert late[-1] < timedelta(seconds=1), late
         stop.cancel()
         runner.result(PROMPT)
+
+
+def _end_of_lease(engine: EngineHarness, other: Store) -> datetime | None:
+    """Return when the lease ends that somebody holds, unless it is renewed, if that is told."""
+    before, stop = engine.now(), StopToken()
+    comer = Background(lambda: other.run_schedules(stop))
+    try:
+        comer.result(PROMPT)
+    except LeadershipLost as lost:
+        return None if lost.retry_after is None else before + timedelta(seconds=lost.retry_after)
+    finally:
+        stop.cancel()
+    raise AssertionError("nobody leads")
 
 
 def _lateness(engine: EngineHarness, store: Store, change: str) -> timedelta:

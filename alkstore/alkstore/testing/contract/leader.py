@@ -55,10 +55,14 @@ class LeaderContract(LeadersLeaseContract):
                 pass
         assert store.queue("q").size() == 0
 
-    def test_a_stop_that_came_first_returns(self, store: Store) -> None:
+    def test_a_stop_that_came_first_returns(
+        self, engine: EngineHarness, store: Store, other: Store
+    ) -> None:
         stop = StopToken()
         stop.cancel()
         store.run_schedules(stop)
+        with leading(engine, other):
+            store.run_schedules(stop)
 
     def test_a_lease_that_lapsed_lets_another_lead_and_no_boundary_fires_twice(
         self, engine: EngineHarness, store: Store, other: Store

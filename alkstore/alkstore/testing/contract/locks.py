@@ -16,6 +16,7 @@ from alkstore.testing.contract.base import (
     Background,
     Contract,
     fall_asleep,
+    refused,
     wait_until,
 )
 from alkstore.testing.harness import EngineHarness
@@ -119,6 +120,24 @@ class LocksContract(Contract):
         engine.advance(1)
         assert other.try_lock("door", 1) is not None
 
+    def test_a_renewal_may_shorten_the_lease(
+        self, engine: EngineHarness, store: Store, other: Store
+    ) -> None:
+        handle = take(store, 1000)
+        assert handle.renew(10)
+        engine.advance(10)
+        assert other.try_lock("door", 1) is not None
+
+    @pytest.mark.parametrize("learn", ["renew", "release"])
+    def test_a_handle_learns_by_any_call_that_the_lock_was_lost(
+        self, engine: EngineHarness, store: Store, other: Store, learn: str
+    ) -> None:
+        handle = take(store, 10)
+        engine.advance(11)
+        take(other)
+        assert not (handle.renew() if learn == "renew" else handle.release())
+        assert handle.lost
+
     def test_a_lease_that_lapsed_but_that_nobody_took_is_still_the_holders(
         self, engine: EngineHarness, store: Store, other: Store
     ) -> None:
@@ -136,6 +155,7 @@ class LocksContract(Contract):
         assert handle.release()
         assert not handle.release()
         assert not handle.renew()
+        assert not handle.lost  # it was given up, not lost
         assert store.try_lock("door", 60) is not None
 
     def test_leaving_the_block_releases_it(self, store: Store) -> None:
@@ -153,6 +173,9 @@ class LocksContract(Contract):
             engine.advance(11)
             second = take(other)
         assert second.renew()
+
+    def test_a_free_lock_is_had_without_any_time_to_wait(self, store: Store) -> None:
+        assert store.lock("door", 60, timeout=0).release()
 
     def test_who_waits_is_woken_by_the_release(self, store: Store, other: Store) -> None:
         held = take(store, 3600)
@@ -221,6 +244,14 @@ class LocksContract(Contract):
         wait_until(lambda: handle.lost)
         assert thief.renew()
         assert not handle.release()
+
+    @pytest.mark.parametrize("owner", ["", "a\0b", "x" * 201, "__alkstore_me", 5, b"me"])
+    def test_an_impossible_owner_is_refused(self, store: Store, owner: Any) -> None:
+        with refused(InvalidOption, owner):
+            store.try_lock("door", 60, owner)
+        with refused(InvalidOption, owner):
+            store.lock("door", 60, timeout=0, owner=owner)
+        assert take(store).release()
 
     @pytest.mark.parametrize("ttl", [0, -1, "1", None, float("nan"), True])
     def test_an_impossible_ttl_is_refused(self, store: Store, ttl: Any) -> None:

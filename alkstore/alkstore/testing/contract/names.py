@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from alkstore.errors import AlkstoreError, InvalidName, ReservedName
+from alkstore.stop_token import StopToken
 from alkstore.testing.contract.base import Contract, claim, refused
 from alkstore.traits import Store
 
@@ -103,12 +104,21 @@ class NamesContract(Contract):
             assert isinstance(refusal.value, AlkstoreError)
 
     def test_a_worker_id_obeys_the_rule_as_well(self, store: Store) -> None:
-        queue = store.queue("q")
+        queue, outbox, stop = store.queue("q"), store.outbox("o"), StopToken()
         queue.enqueue(1)
-        for name in cast("list[str]", BAD_NAMES):
-            with refused(InvalidName, name):
-                queue.claim(name)
-        assert queue.stats().ready == 1
+        outbox.enqueue(1)
+        calls: list[Callable[[str], object]] = [
+            queue.claim,
+            queue.claim_wait,
+            queue.jobs,
+            lambda name: outbox.run_once(name, _nothing),
+            lambda name: outbox.run(name, _nothing, stop),
+        ]
+        for call in calls:
+            for name in cast("list[str]", BAD_NAMES):
+                with refused(InvalidName, name):
+                    call(name)
+        assert (queue.stats().ready, outbox.stats().ready) == (1, 1)
 
     @good_names
     def test_any_text_within_the_limits_names_a_queue(self, store: Store, name: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from alkstore._typing import override
-from alkstore.codec import Codec
+from alkstore.codec import Codec, JsonCodec
 from alkstore.errors import CodecError, DecodeError, EncodeError, PayloadTooLarge
 from alkstore.testing.contract.base import LIMIT, Contract, claim, live, wait_until
 from alkstore.testing.harness import EngineHarness
@@ -71,6 +71,24 @@ class BackwardsCodec(Codec):
     def decode(self, raw: bytes) -> Any:
         self.decoded.append(raw)
         return raw.decode()[::-1]
+
+
+class CountingCodec(JsonCodec):
+    """JSON; it counts what it is asked for."""
+
+    def __init__(self) -> None:
+        self.encoded: list[Any] = []
+        self.decoded: list[bytes] = []
+
+    @override
+    def encode(self, value: Any) -> bytes:
+        self.encoded.append(value)
+        return super().encode(value)
+
+    @override
+    def decode(self, raw: bytes) -> Any:
+        self.decoded.append(raw)
+        return super().decode(raw)
 
 
 class PayloadsContract(Contract):
@@ -140,6 +158,15 @@ class PayloadsContract(Contract):
         assert handle.payload == found.payload == "abc"
         assert codec.encoded == ["abc"]
         assert codec.decoded == [b"cba", b"cba"]
+
+    @entry_points
+    def test_a_payload_is_encoded_once(
+        self, engine: EngineHarness, enter: Callable[[Store, Any], object]
+    ) -> None:
+        codec = CountingCodec()
+        enter(engine.open(codec=codec), "abc")
+        assert codec.encoded.count("abc") == 1
+        assert codec.decoded == []
 
     def test_a_payload_that_does_not_decode_is_claimed_all_the_same(
         self, engine: EngineHarness, store: Store

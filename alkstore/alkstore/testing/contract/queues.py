@@ -184,6 +184,17 @@ class QueuesContract(Contract):
         assert age is not None
         assert timedelta(seconds=30) <= age < timedelta(seconds=90)
 
+    def test_the_oldest_that_is_ready_is_the_one_that_is_due_the_longest(
+        self, engine: EngineHarness, queue: Queue
+    ) -> None:
+        queue.enqueue(1)
+        engine.advance(1000)
+        queue.enqueue(2)
+        engine.advance(10)
+        age = queue.stats().oldest_ready_age
+        assert age is not None
+        assert age >= timedelta(seconds=1010)
+
     def test_an_expired_job_is_a_dead_letter_though_its_delay_is_longer(
         self, engine: EngineHarness, queue: Queue
     ) -> None:

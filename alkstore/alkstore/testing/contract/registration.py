@@ -181,10 +181,11 @@ class RegistrationContract(RegisteringAgainContract):
         self, engine: EngineHarness, store: Store
     ) -> None:
         before = store.schedule("s", "@every 1h", "q", [1], priority=3, expires=9, max_attempts=2)
+        engine.advance(60)
         with spanning(engine) as span:
             job = live(store, store.run_now("s"))
         assert (job.queue, job.payload, job.priority) == ("q", [1], 3)
-        assert (job.max_attempts, job.schedule) == (2, "s")
+        assert (job.max_attempts, job.schedule, job.scheduled_for) == (2, "s", None)
         assert job.expires_at in span + 9
         assert store.get_schedule("s") == before
 

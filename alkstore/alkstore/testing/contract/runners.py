@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from alkstore.errors import InvalidOption, StoreClosed
-from alkstore.testing.contract.base import LIMIT, claim, live, wait_until
+from alkstore.testing.contract.base import LIMIT, PROMPT, claim, live, wait_until
 from alkstore.testing.contract.supervision import SupervisionContract
 from alkstore.testing.harness import EngineHarness
 from alkstore.traits import JobHandle, Queue, Store
@@ -146,7 +146,7 @@ class RunnersContract(SupervisionContract):
         second = other.start_scheduler()
         wait_until(lambda: second.state == "standby")
         assert first.stop(LIMIT)
-        wait_until(lambda: second.state == "leading")
+        wait_until(lambda: second.state == "leading", PROMPT)
         engine.advance(3601)
         wait_until(lambda: other.queue("q").size() == 1)
         assert second.health().healthy

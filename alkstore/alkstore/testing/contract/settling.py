@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from alkstore.errors import InvalidOption
-from alkstore.testing.contract.base import Contract, claim, live, spanning
+from alkstore.testing.contract.base import Contract, claim, live, refused, spanning
 from alkstore.testing.harness import EngineHarness
 from alkstore.traits import JobHandle, Queue, Store
 
@@ -76,6 +76,7 @@ class SettlingContract(Contract):
     def test_a_retry_with_a_delay_is_due_after_it(
         self, engine: EngineHarness, store: Store, held: JobHandle, delay: Any
     ) -> None:
+        engine.advance(7)
         with spanning(engine) as span:
             assert held.retry(ValueError("smtp"), delay)
         job = live(store, held.id)
@@ -117,6 +118,15 @@ class SettlingContract(Contract):
         assert (job.worker_id, job.claim_expires_at) == (None, None)
         assert [again.id for again in queue.claim("worker", 2)] == [first, second]
 
+    def test_a_release_gives_back_one_attempt_and_no_other(
+        self, store: Store, queue: Queue, held: JobHandle
+    ) -> None:
+        assert held.retry("x", 0)
+        again = claim(queue)
+        assert (again.attempt, again.release()) == (2, True)
+        assert live(store, held.id).attempts == 1
+        assert claim(queue).attempt == 2
+
     def test_a_heartbeat_holds_the_claim_from_now(
         self, engine: EngineHarness, store: Store, queue: Queue, held: JobHandle
     ) -> None:
@@ -142,6 +152,15 @@ class SettlingContract(Contract):
             held.heartbeat(wrong)
         assert store.get_job(held.id) == before
         assert not held.settled
+
+    @pytest.mark.parametrize("wrong", [-1, "5", float("nan"), True])
+    def test_an_impossible_delay_of_the_last_attempt_is_refused_too(
+        self, store: Store, queue: Queue, wrong: Any
+    ) -> None:
+        job = queue.enqueue(1, max_attempts=1)
+        with pytest.raises(InvalidOption):
+            claim(queue).retry("x", wrong)
+        assert (live(store, job).state, queue.dead()) == ("processing", [])
 
     @every_call
     def test_a_claim_that_lapsed_but_that_nobody_took_is_still_the_holders(
@@ -177,6 +196,7 @@ class SettlingContract(Contract):
         assert held.ack()
         assert not call(held)
         assert (queue.size(), queue.dead()) == (0, [])
+        assert (held.settled, held.lost) == (True, False)
 
     def test_ack_many_finishes_those_that_are_still_held(self, store: Store, queue: Queue) -> None:
         jobs = queue.enqueue_many(range(4))
@@ -184,10 +204,24 @@ class SettlingContract(Contract):
         assert handles[0].release()
         assert queue.cancel(jobs[1])
         assert queue.ack_many(handles) == 2
+        assert [handle.settled for handle in handles] == [True, False, True, True]
+        assert [handle.lost for handle in handles] == [False, True, False, False]
         assert queue.ack_many(handles) == 0
         assert queue.ack_many([]) == 0
         assert queue.size() == 1
         assert store.get_job(jobs[0]) is not None
+
+    def test_a_handle_that_is_not_of_this_queue_is_refused(
+        self, store: Store, queue: Queue, held: JobHandle
+    ) -> None:
+        another = store.queue("another")
+        another.enqueue(1)
+        for stranger in (claim(another), held.id, None):
+            with refused(InvalidOption, stranger):
+                queue.ack_many([held, cast("JobHandle", stranger)])
+            with refused(InvalidOption, stranger):
+                queue.heartbeat_many([held, cast("JobHandle", stranger)])
+        assert (queue.stats().running, another.stats().running) == (1, 1)
 
     def test_heartbeat_many_extends_those_that_are_still_held(
         self, engine: EngineHarness, store: Store

@@ -10,7 +10,8 @@ import pytest
 
 from alkstore._typing import override
 from alkstore.testing.contract.base import LIMIT, Contract, wait_until
-from alkstore.testing.harness import EngineHarness
+from alkstore.testing.contract.leaders_lease import held_up_at
+from alkstore.testing.harness import DamagesSchedules, EngineHarness
 from alkstore.traits import JobHandle, Runner, Store
 
 
@@ -80,6 +81,27 @@ class SupervisionContract(Contract):
         assert [record.exc_info[1] for record in caplog.records if record.exc_info] == [error]
         engine.advance(3)
         wait_until(lambda: store.queue("q").size() == 67)
+        assert runner.stop(LIMIT)
+
+    def test_the_health_of_a_leader_tells_what_is_late_and_what_cannot_be_fired(
+        self, engine: EngineHarness, store: Store
+    ) -> None:
+        if not isinstance(engine, DamagesSchedules):
+            pytest.skip("the harness has no damage_schedule")
+        store.schedule("slow", "@every 1s", "q", 1)
+        store.schedule("bad", "@every 1d", "q", 1)
+        runner = store.start_scheduler()
+        wait_until(lambda: runner.state == "leading")
+        assert runner.health().details.keys().isdisjoint({"late", "quarantined"})
+        engine.damage_schedule("bad")
+        with held_up_at("slow", logging.WARNING) as (pause, _):
+            engine.advance(100)
+            assert pause.reached.wait(LIMIT)
+            wait_until(lambda: "bad" in runner.health().details.get("quarantined", {}))
+            engine.advance(600)
+            wait_until(lambda: runner.health().details.get("late") == ["slow"])
+            assert not runner.health().healthy
+        wait_until(lambda: runner.health().healthy)
         assert runner.stop(LIMIT)
 
     def test_a_worker_outlives_what_nobody_expects(
