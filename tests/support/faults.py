@@ -11,6 +11,7 @@ import pytest
 
 from alkstore_postgres import PostgresStore
 from alkstore_postgres.database.cursor import EngineCursor
+from tests.support.cursors import Run, around_statements
 
 
 def settling(store: PostgresStore, *names: str) -> list[str]:
@@ -30,21 +31,23 @@ class Faults:
         self.seen: list[str] = []
         self._wrong: Callable[[int, str], BaseException | None] = lambda _number, _query: None
         self._afterwards = False
-        run = EngineCursor.run
 
-        def faulty(cursor: EngineCursor, query: bytes, *args: Any, **options: Any) -> None:
-            if not threading.current_thread().name.startswith("alkstore "):
-                run(cursor, query, *args, **options)
-                return
-            text = query.decode()
-            self.seen.append(text)
-            error = self._wrong(len(self.seen), text)
-            if error is None or self._afterwards:
-                run(cursor, query, *args, **options)
-            if error is not None:
-                raise error
+        def faulty(run: Run) -> Run:
+            def running(cursor: EngineCursor, query: bytes, *args: Any, **options: Any) -> None:
+                if not threading.current_thread().name.startswith("alkstore "):
+                    run(cursor, query, *args, **options)
+                    return
+                text = query.decode()
+                self.seen.append(text)
+                error = self._wrong(len(self.seen), text)
+                if error is None or self._afterwards:
+                    run(cursor, query, *args, **options)
+                if error is not None:
+                    raise error
 
-        patch.setattr(EngineCursor, "run", faulty)
+            return running
+
+        around_statements(patch, faulty)
 
     def at(self, number: int, error: BaseException, *, afterwards: bool = False) -> None:
         """Raise *error* at the statement of this *number* only, from 1."""

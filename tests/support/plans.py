@@ -14,6 +14,7 @@ import pytest
 from psycopg import sql
 
 from alkstore_postgres.database.cursor import EngineCursor, Params
+from tests.support.cursors import Run, around_statements
 
 _PARAMETER = re.compile(rb"%\((\w+)\)s|%%")
 
@@ -75,27 +76,29 @@ class Explainer:
     @contextmanager
     def watching(self) -> Iterator[list[Plan]]:
         """Explain what this thread sends in the block; yield the list of plans."""
-        run = EngineCursor.run
         watched = threading.current_thread()
         prelude = b""
         self.plans = []
 
-        def explained(
-            cursor: EngineCursor, query: bytes, params: Params = None, **options: Any
-        ) -> None:
-            nonlocal prelude
-            if threading.current_thread() is not watched or query.startswith(b"EXPLAIN"):
-                pass
-            elif b"'enable_" in query:
-                prelude = query
-            else:
-                for mode in MODES:
-                    self.plans.append(self.explain(prelude, query, params or {}, mode))
-                prelude = b""
-            run(cursor, query, params, **options)
+        def explained(run: Run) -> Run:
+            def running(
+                cursor: EngineCursor, query: bytes, params: Params = None, **options: Any
+            ) -> None:
+                nonlocal prelude
+                if threading.current_thread() is not watched or query.startswith(b"EXPLAIN"):
+                    pass
+                elif b"'enable_" in query:
+                    prelude = query
+                else:
+                    for mode in MODES:
+                        self.plans.append(self.explain(prelude, query, params or {}, mode))
+                    prelude = b""
+                run(cursor, query, params, **options)
+
+            return running
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(EngineCursor, "run", explained)
+            around_statements(patch, explained)
             yield self.plans
 
     def explain(self, prelude: bytes, query: bytes, params: Any, mode: str) -> Plan:

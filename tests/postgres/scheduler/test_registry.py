@@ -25,14 +25,25 @@ from alkstore import (
 from alkstore.errors import AlkstoreError
 from alkstore.names import SCHEDULER_LOCK
 from alkstore.values import Schedule
-from alkstore_postgres.database.cursor import EngineCursor
 from alkstore_postgres.scheduler.tick import Ticker
 from alkstore_postgres.store import PostgresStore
+from tests.support.cursors import Run, around_statements
 from tests.support.ear import Ear
 from tests.support.schedules import ScheduleTable
 from tests.support.waiting import wait_until
 
 MINUTE = timedelta(minutes=1)
+
+
+def counted_round_trips(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """Return the statements of the engine from now on; none of them is sent."""
+    round_trips: list[bytes] = []
+
+    def counted(_run: Run) -> Run:
+        return lambda _cursor, query, *_args, **_options: round_trips.append(query)
+
+    around_statements(monkeypatch, counted)
+    return round_trips
 
 
 def test_a_registration_returns_the_row_as_stored(
@@ -170,10 +181,7 @@ def test_a_refusal_comes_before_any_round_trip(
     options: dict[str, Any],
     error: type[AlkstoreError],
 ) -> None:
-    round_trips: list[bytes] = []
-    monkeypatch.setattr(
-        EngineCursor, "run", lambda _self, query, *_args, **_options: round_trips.append(query)
-    )
+    round_trips = counted_round_trips(monkeypatch)
     with pytest.raises(error) as refusal:
         store.schedule(*arguments, **options)
     assert isinstance(refusal.value, ValueError)
@@ -207,10 +215,7 @@ def test_name_spec_and_queue_are_checked_before_the_payload_is_encoded(
 def test_every_call_checks_the_name_first(
     store: PostgresStore, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
-    round_trips: list[bytes] = []
-    monkeypatch.setattr(
-        EngineCursor, "run", lambda _self, query, *_args, **_options: round_trips.append(query)
-    )
+    round_trips = counted_round_trips(monkeypatch)
     for name, error in (("", InvalidName), ("__alkstore_s", ReservedName), (7, InvalidName)):
         with pytest.raises(error):
             getattr(store, call)(name)

@@ -16,7 +16,6 @@ import pytest
 from alkstore.errors import DatabaseError
 from alkstore.names import SCHEDULER_LOCK
 from alkstore_postgres.database.arrays import LongArray, MomentArray, TidArray
-from alkstore_postgres.database.cursor import EngineCursor
 from alkstore_postgres.database.session import Session
 from alkstore_postgres.database.statements import Statements
 from alkstore_postgres.lock.leases import Lease
@@ -25,6 +24,7 @@ from alkstore_postgres.scheduler import tick as tick_module
 from alkstore_postgres.scheduler.slice_size import FIRST_ROWS, SliceSize
 from alkstore_postgres.scheduler.tick import LeaseNotProven, Ticker
 from alkstore_postgres.store import PostgresStore
+from tests.support.cursors import Run, around_statements
 from tests.support.ear import Ear
 from tests.support.schedules import ScheduleTable, grid
 from tests.support.waiting import wait_until
@@ -144,13 +144,15 @@ class Counter:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.count = 0
-        run = EngineCursor.run
 
-        def counting(cursor: EngineCursor, *args: Any, **options: Any) -> None:
-            self.count += 1
-            run(cursor, *args, **options)
+        def counting(run: Run) -> Run:
+            def running(*args: Any, **options: Any) -> None:
+                self.count += 1
+                run(*args, **options)
 
-        patch.setattr(EngineCursor, "run", counting)
+            return running
+
+        around_statements(patch, counting)
 
 
 def many(table: ScheduleTable, count: int, seconds: float = 1.0) -> None:
@@ -386,14 +388,16 @@ def test_a_server_far_away_gets_no_smaller_slices(
     table: ScheduleTable, ticker: Ticker, ear: Ear, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What each statement costs on its way is not the rows': few slices, few wakes."""
-    run = EngineCursor.run
 
-    def far(cursor: EngineCursor, *args: Any, **options: Any) -> None:
-        time.sleep(0.04)
-        run(cursor, *args, **options)
+    def far(run: Run) -> Run:
+        def running(*args: Any, **options: Any) -> None:
+            time.sleep(0.04)
+            run(*args, **options)
+
+        return running
 
     many(table, 2_500)
-    monkeypatch.setattr(EngineCursor, "run", far)
+    around_statements(monkeypatch, far)
     ear.heard()
     assert ticker.tick(None).fired == 2_500
     assert max(Counted(ear.heard()).values()) <= 2_500 // FIRST_ROWS

@@ -28,6 +28,8 @@ from alkstore_postgres.lock.leases import Lease
 from alkstore_postgres.scheduler.fires import Fires, JobsMissing
 from alkstore_postgres.scheduler.tick import Ticker
 from alkstore_postgres.store import PostgresStore
+from tests.support.cursors import Run, around_statements
+from tests.support.processes import ROOT
 from tests.support.schedules import ScheduleTable, grid
 
 STATEMENTS = 7
@@ -53,18 +55,20 @@ def at_statement(
 ) -> list[str]:
     """Call *fault* before or after the statement of this *number*; return what was seen."""
     seen: list[str] = []
-    run = EngineCursor.run
 
-    def running(cursor: EngineCursor, query: bytes, *args: Any, **options: Any) -> None:
-        seen.append(query.decode())
-        hit = len(seen) == number
-        if hit and not after:
-            fault(cursor)
-        run(cursor, query, *args, **options)
-        if hit and after:
-            fault(cursor)
+    def faulty(run: Run) -> Run:
+        def running(cursor: EngineCursor, query: bytes, *args: Any, **options: Any) -> None:
+            seen.append(query.decode())
+            hit = len(seen) == number
+            if hit and not after:
+                fault(cursor)
+            run(cursor, query, *args, **options)
+            if hit and after:
+                fault(cursor)
 
-    patch.setattr(EngineCursor, "run", running)
+        return running
+
+    around_statements(patch, faulty)
     return seen
 
 
@@ -191,25 +195,28 @@ def test_a_commit_whose_answer_is_lost(due: PostgresStore, table: ScheduleTable)
 
 CHILD = """
 import os, signal, sys
+import pytest
 import alkstore_postgres
-from alkstore_postgres.database.cursor import EngineCursor
 from alkstore_postgres.scheduler.tick import Ticker
+from tests.support.cursors import around_statements
 
 conninfo, schema, number = sys.argv[1], sys.argv[2], int(sys.argv[3])
 store = alkstore_postgres.open(conninfo, schema, migrate=False)
 parts = store._parts
 ticker = Ticker(parts.database, parts.leases, parts.sender.channel, ttl=10.0)
 ticker.slice  # everything is loaded
-run, count = EngineCursor.run, 0
+count = 0
 
-def running(cursor, *args, **options):
-    global count
-    run(cursor, *args, **options)
-    count += 1
-    if count == number:
-        os.kill(os.getpid(), signal.SIGKILL)
+def killing(run):
+    def running(*args, **options):
+        global count
+        run(*args, **options)
+        count += 1
+        if count == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+    return running
 
-EngineCursor.run = running
+around_statements(pytest.MonkeyPatch(), killing)
 ticker.tick(None)
 os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -222,6 +229,7 @@ def test_a_killed_process_after_any_statement_and_after_the_commit(
     child = subprocess.run(
         [sys.executable, "-c", CHILD, conninfo, schema, str(number)],
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+        cwd=ROOT,
         check=False,
         timeout=60,
     )
