@@ -169,7 +169,7 @@ class Database:
         return _again_on_conflict(self._once, first_value, query, params)
 
     def _once(self, take: Callable[[EngineCursor], T], query: bytes, params: Params) -> T:
-        if self._pools.lent is not None:
+        if self._attend is not None or self._pools.lent is not None:
             with self.connection() as connection:
                 cursor = Session(connection).cursor
                 cursor.run(query, params)
