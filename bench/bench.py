@@ -21,8 +21,8 @@ Sample = Callable[[Child], Mapping[Metric, float]]
 PEER_LIMIT = 120.0
 """How long a peer may take for one answer, in seconds: one that hangs drops out."""
 
-PEER_ROUNDS = 3
-"""In how many rounds the peers take part: some of them take their time."""
+PEER_ROUNDS = 2
+"""In how many rounds the peers take part, at most: some of them take their time."""
 
 
 @dataclass

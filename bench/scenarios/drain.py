@@ -12,7 +12,7 @@ _WORKER = Metric("drain, one worker process", "jobs/s", baseline="raw, batches o
 _BATCHES = Metric("drain, claims and acks of 100 by hand", "jobs/s", baseline="raw, two statements")
 _SINGLE = Metric("drain, single claims and acks by hand", "jobs/s", baseline="raw, lazy claims")
 
-PATIENCE = 30.0
+PATIENCE = 20.0
 """So long a peer may drain, in seconds."""
 
 
@@ -23,10 +23,10 @@ def run(bench: Bench) -> None:
     the next in one statement; claims of 100 by hand beside raw ones in two statements; and
     single ones (a raw claim may leave the disk out, the ack may not). For us and raw the
     clock runs from the start of the worker to the last commit, for peers from the first
-    handler to the last, which leaves their start-up out; what a peer has done after half a
-    minute counts.
+    handler to the last, which leaves their start-up out; what a peer has done after 20
+    seconds counts.
     """  # noqa: D205 - shown in the report as it is
-    few = bench.pick(400, 5_000)
+    few = bench.pick(400, 3_000)
     worker = [
         ours(),
         ours("alkstore, 4 handler threads", concurrency=4),

@@ -23,7 +23,7 @@ def run(bench: Bench) -> None:
     another: `store.notify` and `store.listen`, beside psycopg by hand; 30 ms apart.
     """  # noqa: D205 - shown in the report as it is
     count = bench.pick(75, 500)
-    for _ in range(bench.pick(1, 5)):
+    for _ in range(bench.pick(1, 3)):
         for case in (ours(), raw()):
             try:
                 delays = _delays(bench, case, count)

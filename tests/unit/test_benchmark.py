@@ -12,9 +12,10 @@ import pytest
 
 from bench import registry
 from bench.bench import Bench
-from bench.cases import Case
+from bench.cases import PEERS, Case
 from bench.figures import Metric, Results
 from bench.report import plots, record, table
+from bench.scenarios import pickup
 from bench.server import Server
 from bench.timebox import Budget, TimeIsUp, timebox
 
@@ -101,6 +102,21 @@ def test_a_peer_that_cannot_start_is_reported_and_stops_nobody() -> None:
     bench.interleave("drain", peers, lambda _child: {_RATE: 1.0})
     assert [case for _, case, _ in bench.results.failures] == ["one", "other"]
     assert not bench.results.figures
+
+
+def test_peers_wait_for_one_round_of_pick_up_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns: list[str] = []
+
+    def delays(_bench: Bench, case: Case, count: int) -> dict[str, list[float]]:
+        turns.append(case.kind)
+        return {"pick-up": [1.0] * count}
+
+    monkeypatch.setattr(pickup, "_delays", delays)
+    bench = Bench(cast("Server", _NoServer()), True, "", io.StringIO())
+    pickup.run(bench)
+    assert turns.count("ours") == turns.count("raw") == 3
+    assert turns.count("peer") == len(PEERS) > 0
+    assert not bench.results.failures
 
 
 def test_what_takes_too_long_is_ended() -> None:
