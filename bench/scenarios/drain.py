@@ -27,19 +27,15 @@ def run(bench: Bench) -> None:
     seconds counts.
     """  # noqa: D205 - shown in the report as it is
     few = bench.pick(400, 3_000)
-    worker = [
-        ours(),
-        ours("alkstore, 4 handler threads", concurrency=4),
-        raw("raw, batches of 100", batch=100, together=True),
-    ]
+    worker = [ours(), raw("raw, batches of 100", batch=100, together=True)]
+    if bench.full:
+        worker.append(ours("alkstore, 4 handler threads", concurrency=4))
     bench.interleave("drain", [*worker, *bench.peers], Sampler(_WORKER, 10_000))
     batches = [ours(loop=True, batch=100), raw("raw, two statements", batch=100)]
     bench.interleave("drain", batches, Sampler(_BATCHES, 10_000))
-    single = [
-        ours(loop=True, batch=1),
-        raw("raw, lazy claims", lazy=True),
-        raw("raw, durable claims"),
-    ]
+    single = [ours(loop=True, batch=1), raw("raw, lazy claims", lazy=True)]
+    if bench.full:
+        single.append(raw("raw, durable claims"))
     bench.interleave("drain", single, Sampler(_SINGLE, few))
 
 

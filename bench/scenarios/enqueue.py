@@ -20,7 +20,7 @@ def run(bench: Bench) -> None:
     each; our wakes as they are and taken out, the raw insert with and without a ``NOTIFY``
     in each transaction. The peers with one client.
     """  # noqa: D205 - shown in the report as it is
-    seconds = bench.pick(0.4, 2.0)
+    seconds = bench.pick(0.3, 2.0)
 
     def sample(child: Child) -> dict[Metric, float]:
         found = {}

@@ -50,7 +50,7 @@ def run(bench: Bench) -> None:
             else:
                 roles[f"{case.name}, worker"] = (case, role)
         time.sleep(_SETTLE)
-        _count(bench, roles, bench.pick(20.0, 120.0))
+        _count(bench, roles, bench.pick(15.0, 120.0))
 
 
 def _start_peer(bench: Bench, case: Case, stack: ExitStack) -> str:

@@ -22,7 +22,7 @@ def run(bench: Bench) -> None:
     """Milliseconds from the call that notifies, in one process, to the waiter's return in
     another: `store.notify` and `store.listen`, beside psycopg by hand; 30 ms apart.
     """  # noqa: D205 - shown in the report as it is
-    count = bench.pick(75, 500)
+    count = bench.pick(50, 500)
     for _ in range(bench.pick(1, 3)):
         for case in (ours(), raw()):
             try:

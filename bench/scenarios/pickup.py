@@ -29,7 +29,7 @@ def run(bench: Bench) -> None:
             if turn and case.kind == "peer":
                 continue
             try:
-                found = _delays(bench, case, bench.pick(25, 100))
+                found = _delays(bench, case, bench.pick(20, 100))
             except ContestantFailed as error:
                 bench.fail("pickup", case.name, error)
                 cases.remove(case)

@@ -21,7 +21,7 @@ def run(bench: Bench) -> None:
     100. Without a snapshot as a control.
     """  # noqa: D205 - shown in the report as it is
     step = bench.pick(10_000, 40_000)
-    total = bench.pick(60_000, 400_000)
+    total = bench.pick(40_000, 400_000)
     for case, held in (
         (ours("alkstore, worker"), True),
         (ours("alkstore, claims of 100 by hand", loop=True, batch=100), True),
