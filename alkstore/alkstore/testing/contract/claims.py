@@ -47,6 +47,17 @@ class ClaimsContract(Contract):
         expected = sorted(jobs, key=lambda job: (-(jobs.index(job) % 3), job))
         assert [claim(queue).id for _ in jobs] == expected
 
+    @pytest.mark.parametrize("limit", [1, 2, 3])
+    def test_what_was_due_first_is_claimed_first_though_it_was_enqueued_last(
+        self, engine: EngineHarness, queue: Queue, limit: int
+    ) -> None:
+        now = engine.now()
+        jobs = [queue.enqueue(n, run_at=now - timedelta(minutes=n)) for n in range(12)]
+        claimed: list[int] = []
+        while handles := queue.claim("worker", limit):
+            claimed += [handle.id for handle in handles]
+        assert claimed == jobs[::-1]
+
     def test_a_limit_is_obeyed(self, queue: Queue) -> None:
         jobs = queue.enqueue_many(range(5))
         assert [handle.id for handle in queue.claim("worker", 3)] == jobs[:3]

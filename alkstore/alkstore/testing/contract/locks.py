@@ -31,15 +31,19 @@ def take(store: Store, ttl: float = 60, **options: Any) -> LockHandle:
 
 
 def is_kept(engine: EngineHarness, store: Store, other: Store, ttl: float) -> bool:
-    """Return whether a kept lock is still held after far more than its *ttl* seconds."""
-    with take(store, ttl, keep_alive=True) as handle:
+    """Return whether kept locks are still held after far more than their *ttl* seconds."""
+    with (
+        take(store, ttl, keep_alive=True) as tried,
+        store.lock("window", ttl, timeout=0, keep_alive=True) as waited,
+    ):
         for _ in range(3):
             time.sleep(ttl * 0.7)
             engine.advance(ttl * 0.7)
-        thief = other.try_lock("door", 60)
-        kept = thief is None and not handle.lost
-    if thief is not None:
-        assert thief.release()
+        thieves = [other.try_lock("door", 60), other.try_lock("window", 60)]
+        kept = thieves == [None, None] and not tried.lost and not waited.lost
+    for thief in thieves:
+        if thief is not None:
+            assert thief.release()
     return kept
 
 

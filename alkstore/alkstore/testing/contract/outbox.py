@@ -128,6 +128,10 @@ class OutboxContract(Contract):
             outbox.run_once("worker", delivery)
         job = live(store, message)
         assert (job.state, job.attempts) == ("pending", 0)
+        with pytest.raises(end):
+            outbox.run("worker", delivery, StopToken())
+        job = live(store, message)
+        assert (job.state, job.attempts) == ("pending", 0)
 
     def test_run_delivers_until_the_stop(self, other: Store, outbox: Outbox) -> None:
         stop = StopToken()

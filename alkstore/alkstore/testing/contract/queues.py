@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import timedelta
 from typing import Any, cast
 
 import pytest
 
 from alkstore.errors import EncodeError, InvalidOption
-from alkstore.testing.contract.base import Contract, claim, live, spanning
+from alkstore.testing.contract.base import Background, Contract, claim, live, spanning
 from alkstore.testing.harness import EngineHarness
 from alkstore.traits import Queue, Store
 
@@ -205,6 +206,24 @@ class QueuesContract(Contract):
         assert queue.claim("worker") == []
         dead = {letter.id: letter.error for letter in queue.dead()}
         assert dead == {late: "expired", retried: "expired"}
+
+    def test_one_store_serves_many_threads(self, store: Store) -> None:
+        begin = threading.Barrier(8)
+
+        def work(number: int) -> list[int]:
+            queue, done = store.queue("mail"), []
+            begin.wait()
+            for _ in range(20):
+                queue.enqueue(number)
+                for handle in queue.claim(f"worker {number}"):
+                    assert handle.ack()
+                    done.append(handle.id)
+            return done
+
+        threads = [Background(lambda number=each: work(number)) for each in range(8)]  # type: ignore[misc]
+        acked = [job for thread in threads for job in thread.result()]
+        left = [handle.id for handle in store.queue("mail").claim("the last", 1000)]
+        assert len(acked) + len(left) == len({*acked, *left}) == 160
 
     def test_enqueue_many_is_built_for_many(self, queue: Queue) -> None:
         jobs = queue.enqueue_many(range(20_000))

@@ -76,6 +76,13 @@ class RunnersContract(SupervisionContract):
         wait_until(lambda: len(met) == 3)
         wait_until(lambda: queue.size() == 0)
         assert runner.stop(LIMIT)
+        outbox = store.outbox("mail")
+        for number in range(3):
+            outbox.enqueue(number)
+        relay = store.start_outbox("mail", handler, concurrency=3)
+        wait_until(lambda: len(met) == 6)
+        wait_until(lambda: outbox.peek() == [])
+        assert relay.stop(LIMIT)
 
     def test_a_worker_sends_heartbeats_while_its_handler_works(
         self, engine: EngineHarness, store: Store, queue: Queue
