@@ -46,6 +46,10 @@ PEERS: Sequence[Case] = tuple(
         ("chancy", "chancy_peer"),
         ("dramatiq-postgres", "dramatiq_peer"),
         ("pgtask", "pgtask_peer"),
+        ("absurd", "absurd_peer"),
+        ("dbos", "dbos_peer"),
+        ("django-task-psql", "django_peer"),
+        ("python-pq", "pq_peer"),
     )
 )
 """The peers, each with the settings of its own documentation."""
