@@ -7,53 +7,19 @@ the listener of each store. Attempts to connect are counted, not timed.
 from __future__ import annotations
 
 import logging
-import threading
 import time
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
-import psycopg
 import pytest
 
 import alkstore_postgres
 from alkstore.traits import Runner
 from alkstore_postgres import PostgresStore
 from alkstore_postgres.embedded import EmbeddedServer
+from tests.support.outage import BACK, OUTAGE, Attempts, Fault, away, full
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
-
-OUTAGE = 12.0
-"""How long the database is away, in seconds."""
-
-BACK = 5.0
-"""How soon everybody is to be back, in seconds."""
-
-
-class Attempts:
-    """Counts who tries to connect.
-
-    Args:
-        patch: Undoes it when the test is over.
-    """
-
-    def __init__(self, patch: pytest.MonkeyPatch) -> None:
-        self.listener = 0
-        self.pool = 0
-        connect = psycopg.Connection.connect
-
-        def counted(*args: Any, **options: Any) -> psycopg.Connection[Any]:
-            if threading.current_thread().name == "alkstore-listener":
-                self.listener += 1
-            else:
-                self.pool += 1
-            return connect(*args, **options)
-
-        patch.setattr(psycopg.Connection, "connect", counted)
-
-    def reset(self) -> None:
-        """Begin anew."""
-        self.listener = self.pool = 0
 
 
 @pytest.fixture
@@ -89,45 +55,6 @@ def standby(store: PostgresStore) -> Runner:
     return runner
 
 
-def away(server: EmbeddedServer) -> Callable[[], None]:
-    """Take the server down; return what brings it back."""
-    server.halt("immediate")
-    return server.resume
-
-
-def full(server: EmbeddedServer) -> Callable[[], None]:
-    """Take every connection; return what gives them back."""
-    with psycopg.connect(server.url, autocommit=True) as admin:
-        admin.execute("ALTER SYSTEM SET superuser_reserved_connections = 0")
-        admin.execute("ALTER SYSTEM SET max_connections = 12")
-    server.halt("fast")
-    server.resume()
-    hogs: list[psycopg.Connection[Any]] = []
-    raw = psycopg.pq.PGconn.connect
-    while len(hogs) < 12:
-        connection = raw(server.url.encode())
-        if connection.status != psycopg.pq.ConnStatus.OK:
-            # Whoever was there first is sent away.
-            if not hogs:
-                continue
-            with psycopg.Cursor(hogs[0]) as cursor:
-                cursor.execute(
-                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-                    " WHERE backend_type = 'client backend' AND NOT pid = ANY (%s)",
-                    [[hog.info.backend_pid for hog in hogs]],
-                )
-            continue
-        hog = psycopg.Connection(connection)
-        hog.autocommit = True
-        hogs.append(hog)
-
-    def release() -> None:
-        for hog in hogs:
-            hog.close()
-
-    return release
-
-
 @pytest.mark.parametrize("fault", [away, full])
 def test_a_standby_and_its_listener_wait_quietly_and_are_back_within_five_seconds(
     own_server: EmbeddedServer,
@@ -137,7 +64,7 @@ def test_a_standby_and_its_listener_wait_quietly_and_are_back_within_five_second
     standby: Runner,
     attempts: Attempts,
     caplog: pytest.LogCaptureFixture,
-    fault: Callable[[EmbeddedServer], Callable[[], None]],
+    fault: Fault,
 ) -> None:
     """Field cases B69, B83 and B87."""
     hub = store._parts.hub

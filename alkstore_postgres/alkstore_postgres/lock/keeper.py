@@ -17,6 +17,9 @@ RENEWALS_PER_TTL: Final = 3
 
 _SHORTEST_NAP = 0.01
 _RETRIES_PER_TTL = 10
+_LONGEST_RETRY = 2.0
+"""A renewal that failed is tried again after so many seconds at the latest: a long lease is safe
+again soon after an outage."""
 
 logger = logging.getLogger(__name__)
 
@@ -140,7 +143,7 @@ class Keeper:
             if not self._failing:
                 logger.warning("lock %r could not be renewed: %s", self.lease.name, error)
             self._failing = True
-            return self._ttl / _RETRIES_PER_TTL
+            return min(self._ttl / _RETRIES_PER_TTL, _LONGEST_RETRY)
         self._failing = False
         return self._until_renewal() if held else None
 

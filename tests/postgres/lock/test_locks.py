@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -13,7 +13,6 @@ import pytest
 from psycopg import sql
 
 from alkstore import (
-    DatabaseError,
     InvalidName,
     InvalidOption,
     LockHandle,
@@ -24,21 +23,12 @@ from alkstore import (
 )
 from alkstore_postgres.store import PostgresStore
 from tests.support.cursors import around_statements
+from tests.support.handles import held, is_lost
 from tests.support.waiting import wait_until
 
 OpenStore = Callable[..., PostgresStore]
 
 NAMES = ["x", "n" * 63, "n" * 64, "n" * 200, "漢" * 66, "🐘🔒", "a'b\"; drop", "%s {0} \\", "A b"]
-
-
-@pytest.fixture
-def lapse(connection: psycopg.Connection[Any], schema: str) -> Callable[[str], None]:
-    def make_lapse(name: str) -> None:
-        query = "UPDATE {} SET expires_at = clock_timestamp() WHERE name = %s"
-        table = sql.Identifier(schema, "locks")
-        assert connection.execute(sql.SQL(query).format(table), [name]).rowcount == 1
-
-    return make_lapse
 
 
 @pytest.fixture
@@ -49,15 +39,6 @@ def _no_round_trip(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> Non
         raise AssertionError("a statement was sent")
 
     around_statements(monkeypatch, lambda _: refuse)
-
-
-def held(handle: LockHandle | None) -> LockHandle:
-    assert handle is not None
-    return handle
-
-
-def is_lost(handle: LockHandle) -> bool:
-    return handle.lost
 
 
 def waiting_for(
@@ -323,105 +304,3 @@ def test_no_session_advisory_lock_is_held_by_a_lock(
     with store.lock("x", 60, keep_alive=True):
         query = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"
         assert connection.execute(query).fetchone() == (0,)
-
-
-class TestKeepAlive:
-    """``keep_alive`` renews from a thread and tells the body when the lock was lost."""
-
-    @pytest.fixture(autouse=True)
-    def no_thread_stays(self) -> Iterator[None]:
-        yield
-        wait_until(lambda: not keepers())
-
-    def test_it_outlives_its_ttl(self, store: PostgresStore) -> None:
-        with held(store.try_lock("x", 0.5, keep_alive=True)) as handle:
-            until = time.monotonic() + 1.6
-            while time.monotonic() < until:
-                assert store.try_lock("x", 60) is None
-                assert not handle.lost
-                time.sleep(0.05)
-        assert store.try_lock("x", 60) is not None
-
-    def test_the_body_is_told_when_another_took_it(
-        self, store: PostgresStore, lapse: Callable[[str], None]
-    ) -> None:
-        with held(store.try_lock("x", 0.9, keep_alive=True)) as handle:
-            lapse("x")
-            other = held(store.try_lock("x", 60))
-            wait_until(lambda: handle.lost, 0.9)
-            assert not handle.renew()
-        assert other.renew()
-
-    def test_the_body_is_told_when_no_renewal_succeeded_for_a_ttl(
-        self, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def fail(*_: object) -> bool:
-            raise DatabaseError("away", retryable=True)
-
-        began = time.monotonic()
-        handle = held(store.try_lock("x", 0.6, keep_alive=True))
-        monkeypatch.setattr(store._parts.leases, "renew", fail)
-        assert not is_lost(handle)
-        wait_until(lambda: handle.lost, 2)
-        assert time.monotonic() - began < 0.8
-        monkeypatch.undo()
-        assert not handle.renew()  # what was told stays told
-        assert is_lost(handle)
-        assert handle.release()  # the row was still its own
-
-    def test_a_renewal_that_hangs_is_no_excuse(
-        self, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        hanging = threading.Event()
-        monkeypatch.setattr(store._parts.leases, "renew", lambda *_: hanging.wait(30))
-        handle = held(store.try_lock("x", 0.5, keep_alive=True))
-        wait_until(lambda: handle.lost, 0.7)
-        hanging.set()
-        handle.release()
-
-    def test_one_failed_renewal_is_made_good(
-        self, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        leases = store._parts.leases
-        renew = leases.renew
-        failures = [DatabaseError("away", retryable=True)]
-
-        def sometimes(*arguments: Any) -> bool:
-            if failures:
-                raise failures.pop()
-            return renew(*arguments)
-
-        monkeypatch.setattr(leases, "renew", sometimes)
-        with held(store.try_lock("x", 0.6, keep_alive=True)) as handle:
-            time.sleep(1.2)
-            assert not handle.lost
-        assert not failures
-
-    def test_a_longer_renewal_of_ones_own_is_not_cut_short(self, store: PostgresStore) -> None:
-        with held(store.try_lock("x", 0.3, keep_alive=True)) as handle:
-            assert handle.renew(60)
-            time.sleep(0.4)
-            query = "SELECT extract(epoch FROM expires_at - clock_timestamp())::float8 FROM {}"
-            with store.transaction() as tx:
-                row = tx.execute(
-                    sql.SQL(query).format(sql.Identifier(store._parts.database.schema, "locks"))
-                ).fetchone()
-            assert row is not None
-            assert row[0] > 50
-
-    def test_releasing_ends_the_thread(self, store: PostgresStore) -> None:
-        handle = held(store.try_lock("x", 60, keep_alive=True))
-        assert keepers()
-        assert handle.release()
-        wait_until(lambda: not keepers(), 1)
-        assert not handle.lost
-
-    def test_closing_the_store_ends_the_thread(self, store: PostgresStore) -> None:
-        handle = held(store.try_lock("x", 0.3, keep_alive=True))
-        store.close()
-        wait_until(lambda: not keepers(), 1)
-        wait_until(lambda: handle.lost, 1)
-
-
-def keepers() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name.startswith("alkstore-lock")]
