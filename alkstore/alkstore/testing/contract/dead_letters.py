@@ -61,7 +61,7 @@ class DeadLettersContract(Contract):
         assert [letter.id for letter in queue.dead()] == [job]
 
     @pytest.mark.parametrize("limit", [0, 10_001, "1", None, True])
-    def test_a_limit_out_of_range_is_refused(self, queue: Queue, limit: Any) -> None:
+    def test_a_page_of_an_impossible_size_is_refused(self, queue: Queue, limit: Any) -> None:
         with pytest.raises(InvalidOption):
             queue.dead(limit)
 
