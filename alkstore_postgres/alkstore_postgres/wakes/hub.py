@@ -16,6 +16,7 @@ from typing import Literal
 
 import psycopg
 
+from alkstore.runners.at_exit import is_too_late
 from alkstore_postgres.wakes.channel import wake_channel
 from alkstore_postgres.wakes.turn import (
     ClosingError,
@@ -200,11 +201,12 @@ class WakeHub:
         )
         try:
             thread.start()
-        except RuntimeError:  # no more threads, or the interpreter is ending
+        except RuntimeError as error:  # no more threads, or the interpreter is ending
             heard.close()
             bell.close()
             self._settled.set()
-            logger.warning("the listening thread could not be started; polling goes on")
+            if not is_too_late(error):
+                logger.warning("the listening thread could not be started; polling goes on")
             return
         if self._bell is not None:
             self._bell.close()
