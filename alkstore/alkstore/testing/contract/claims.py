@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from alkstore.errors import InvalidOption
-from alkstore.testing.contract.base import Background, Contract, claim, live, spanning
+from alkstore.testing.contract.base import LIMIT, Background, Contract, claim, live, spanning
 from alkstore.testing.harness import EngineHarness
 from alkstore.traits import Queue, Store
 
@@ -95,15 +95,19 @@ class ClaimsContract(Contract):
         assert queue.claim("worker") == []
 
     def test_two_claimers_never_get_the_same_job(self, engine: EngineHarness, store: Store) -> None:
-        jobs = store.queue("mail").enqueue_many(range(120))
         stores = [store, *(engine.open() for _ in range(3))]
-        begin = threading.Barrier(len(stores))
+        begin, end = threading.Barrier(len(stores)), threading.Barrier(len(stores))
+        rounds = [f"round {number}" for number in range(20)]
+        jobs = [job for name in rounds for job in store.queue(name).enqueue_many(range(20))]
 
         def take(of: Store) -> list[int]:
-            queue, taken = of.queue("mail"), []
-            begin.wait()
-            while handles := queue.claim("worker", 3):
-                taken += [handle.id for handle in handles]
+            taken: list[int] = []
+            for name in rounds:
+                # They come at once, and each for most of what is there.
+                begin.wait(LIMIT)
+                while handles := of.queue(name).claim("worker", 15):
+                    taken += [handle.id for handle in handles]
+                end.wait(LIMIT)
             return taken
 
         takers = [Background(lambda of=each: take(of)) for each in stores]  # type: ignore[misc]
