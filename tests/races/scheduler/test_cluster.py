@@ -40,25 +40,37 @@ NODES = 4
 SCHEDULES = {f"s{number}": 1 + number % 3 for number in range(12)}
 
 
+ORDERLY = {0, -signal.SIGTERM}
+"""How a process ends that was asked to: in order, or before it could say that it listens."""
+
+END = 20.0
+"""How long a process may take to end, in seconds: a connection attempt into silence takes ten."""
+
+
 class Node:
-    """One process of the cluster and its own way to the server."""
+    """One place in the cluster, with its own way to the server, and the process at it.
+
+    A process that was asked to end is not waited for: another takes its place at once, and it
+    has to find its way out, whatever the network does meanwhile.
+    """
 
     def __init__(self, conninfo: str, schema: str, clock_error: float) -> None:
         self.name = f"node {clock_error}"
         self._way = CuttableWay(make_conninfo(conninfo, application_name=self.name))
         self._schema = schema
         self._clock_error = clock_error
+        self._ending: list[subprocess.Popen[bytes]] = []
         self._start()
 
-    def _end(self, timeout: float) -> bool:
-        """Wait for the process to end, and end it; return whether it ended well by itself."""
+    def _collect(self, process: subprocess.Popen[bytes]) -> int | None:
+        """Return how a process has ended; one that does not end is killed, and is ``None``."""
         try:
-            return self._process.wait(timeout) == 0
+            return process.wait(END)
         except subprocess.TimeoutExpired:
-            return False
+            return None
         finally:
-            self._process.kill()
-            self._process.communicate()
+            process.kill()
+            process.communicate()
 
     def _start(self) -> None:
         self._process = subprocess.Popen(
@@ -75,10 +87,13 @@ class Node:
         self._process.send_signal(number)
 
     def restart(self, number: Signals) -> None:
-        """End the process with a signal and start another in its place."""
+        """Send a signal that ends the process, and start another in its place."""
         self.send(number)
         self.send(signal.SIGCONT)
-        self._end(5.0)  # one that was cut off while it was opening is killed
+        if number == signal.SIGKILL:
+            self._collect(self._process)
+        else:
+            self._ending.append(self._process)
         self._start()
 
     def cut(self) -> None:
@@ -90,13 +105,15 @@ class Node:
     def speak(self) -> None:
         self._way.speak()
 
-    def close(self) -> bool:
-        """End the process; return whether it ended in an orderly way."""
-        self._way.speak()
-        self.send(signal.SIGCONT)
-        self.send(signal.SIGTERM)
+    def close(self) -> list[int | None]:
+        """End the process; return how it, and those that were asked to end before, have ended.
+
+        May be repeated.
+        """
         try:
-            return self._end(10.0)
+            self.send(signal.SIGCONT)
+            self.send(signal.SIGTERM)
+            return [self._collect(process) for process in (*self._ending, self._process)]
         finally:
             self._way.close()
 
@@ -179,8 +196,8 @@ def test_every_boundary_fires_exactly_once_whatever_happens_to_the_processes(
     # Left alone, somebody leads again and goes on.
     seen = table.jobs()
     wait_until(lambda: table.jobs() > seen + len(SCHEDULES), timeout=4 * TTL + 30)
-    for node in nodes:
-        node.close()
+    ends = [end for node in nodes for end in node.close()]
+    assert set(ends) <= ORDERLY, ends
     parts = store._parts
     Ticker(parts.database, parts.leases, parts.sender.channel, ttl=10.0).tick(None)
 
@@ -266,3 +283,43 @@ def test_a_leader_that_was_frozen_for_three_ttls_stands_back(
     assert owner_of(table) == leads
     fired = table.fired("s")
     assert fired == grid(fired[0], timedelta(seconds=1), len(fired))
+
+
+@pytest.mark.slow
+def test_a_process_in_a_silent_network_lives_on_and_leads_again(
+    store: PostgresStore, nodes: list[Node], table: ScheduleTable
+) -> None:
+    """Nothing is closed and nothing refused: it lets go of its calls by itself."""
+    store.schedule("s", "@every 1s", "s", 1)
+    wait_until(lambda: table.jobs() > 0, timeout=30)
+    led_by = owner_of(table)
+    silenced = leader_of(nodes, table)
+    silenced.fall_silent()
+    wait_until(lambda: owner_of(table) not in (led_by, None), timeout=30)
+    seen = len(table.fired("s"))
+    wait_until(lambda: len(table.fired("s")) >= seen + 3 * TTL, timeout=60)
+    silenced.speak()
+    for node in nodes:
+        if node is not silenced:
+            node.send(signal.SIGTERM)
+    wait_until(lambda: leader_of(nodes, table) is silenced, timeout=30)
+    assert silenced.close() == [0]
+    fired = table.fired("s")
+    assert fired == grid(fired[0], timedelta(seconds=1), len(fired))
+
+
+@pytest.mark.slow
+def test_processes_in_a_silent_network_end_in_order_when_they_are_asked_to(
+    store: PostgresStore, nodes: list[Node], table: ScheduleTable
+) -> None:
+    """The leader and those that stand by; their calls have been given up before, and after."""
+    store.schedule("s", "@every 1s", "s", 1)
+    hears = (
+        "SELECT count(DISTINCT application_name) FROM pg_stat_activity"
+        " WHERE application_name LIKE 'node %%' AND query LIKE '%%alkstore_probe_%%'"
+    )
+    wait_until(lambda: table.run(hears).fetchone() == (NODES,) and table.jobs() > 0, timeout=30)
+    for node in nodes:
+        node.fall_silent()
+    time.sleep(2 * TTL)  # the silence lasts, and goes on while they end
+    assert [node.close() for node in nodes] == [[0]] * NODES
