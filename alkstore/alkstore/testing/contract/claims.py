@@ -133,6 +133,19 @@ class ClaimsContract(Contract):
         engine.advance(11)
         assert [handle.id for handle in queue.claim("worker", 3)] == [high, first, second]
 
+    def test_a_lapsed_job_takes_its_old_place_before_all_that_waits(
+        self, engine: EngineHarness, store: Store
+    ) -> None:
+        queue = store.queue("mail", visibility_timeout=10)
+        first, *others = queue.enqueue_many(range(30))
+        used_up = queue.enqueue(1, priority=1, max_attempts=1)
+        assert [claim(queue).id for _ in range(2)] == [used_up, first]
+        engine.advance(11)
+        again = claim(queue)
+        assert (again.id, again.attempt) == (first, 2)
+        assert [letter.id for letter in queue.dead()] == [used_up]
+        assert claim(queue).id == others[0]
+
     def test_a_lapsed_job_without_attempts_left_becomes_a_dead_letter(
         self, engine: EngineHarness, store: Store
     ) -> None:
