@@ -149,7 +149,7 @@ class ClaimsContract(Contract):
     def test_a_lapsed_job_without_attempts_left_becomes_a_dead_letter(
         self, engine: EngineHarness, store: Store
     ) -> None:
-        queue = store.queue("mail", visibility_timeout=10, max_attempts=2)
+        queue = store.queue("mail", visibility_timeout=10, max_attempts=2, base_backoff=7)
         job = queue.enqueue("x")
         for _ in range(2):
             claim(queue)
@@ -158,7 +158,9 @@ class ClaimsContract(Contract):
             assert queue.claim("worker") == []
         (letter,) = queue.dead()
         assert (letter.id, letter.error) == (job, "max attempts exceeded")
-        assert (letter.attempts, letter.payload) == (2, "x")
+        assert (letter.attempts, letter.max_attempts, letter.payload) == (2, 2, "x")
+        assert letter.visibility_timeout == timedelta(seconds=10)
+        assert letter.base_backoff == timedelta(seconds=7)
         assert letter.died_at in span
         assert store.get_job(job) is None
 

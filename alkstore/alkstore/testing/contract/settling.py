@@ -173,6 +173,22 @@ class SettlingContract(Contract):
         assert call(handle)
 
     @every_call
+    def test_a_lapsed_claim_is_the_holders_though_others_of_its_queue_were_taken(
+        self,
+        engine: EngineHarness,
+        store: Store,
+        other: Store,
+        call: Callable[[JobHandle], bool],
+    ) -> None:
+        queue = store.queue("mail", visibility_timeout=10)
+        queue.enqueue_many(range(3))
+        handles = queue.claim("worker", 3)
+        engine.advance(60)
+        taken = claim(other.queue("mail"))
+        assert [call(handle) for handle in handles] == [handle.id != taken.id for handle in handles]
+        assert taken.ack()
+
+    @every_call
     @pytest.mark.parametrize("then", LATER_CLAIMS.values(), ids=LATER_CLAIMS)
     def test_a_stale_handle_never_touches_a_later_claim_of_its_job(
         self,
