@@ -13,7 +13,7 @@ _BATCHES = Metric("drain, claims and acks of 100 by hand", "jobs/s", baseline="r
 _SINGLE = Metric("drain, single claims and acks by hand", "jobs/s", baseline="raw, lazy claims")
 
 PATIENCE = 20.0
-"""So long a peer may drain, in seconds."""
+"""So long a peer may fill, and so long it may drain, in seconds."""
 
 
 @scenario("drain", "Drain of no-op jobs")
@@ -23,8 +23,8 @@ def run(bench: Bench) -> None:
     the next in one statement; claims of 100 by hand beside raw ones in two statements; and
     single ones (a raw claim may leave the disk out, the ack may not). For us and raw the
     clock runs from the start of the worker to the last commit, for peers from the first
-    handler to the last, which leaves their start-up out; what a peer has done after 20
-    seconds counts.
+    handler to the last, which leaves their start-up out; what a peer has stored in 20 seconds,
+    and done in another 20, counts.
     """  # noqa: D205 - shown in the report as it is
     few = bench.pick(400, 3_000)
     worker = [ours(), raw("raw, batches of 100", batch=100, together=True)]
@@ -57,7 +57,7 @@ class Sampler:
         fill = self._count - self._left.get(child.pid, 0)
         patience = PATIENCE if child.kind == "peer" else None
         found = child.call("drain", count=self._count, fill=fill, patience=patience)
-        self._left[child.pid] = self._count - found["jobs"]
+        self._left[child.pid] = found["left"]
         return {
             self._metric: found["jobs"]
             / found["from_first" if child.kind == "peer" else "from_call"]

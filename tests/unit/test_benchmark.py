@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import threading
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import cast
 
@@ -13,6 +15,8 @@ import pytest
 from bench import registry
 from bench.bench import Bench
 from bench.cases import PEERS, Case
+from bench.contestants import tasks
+from bench.contestants.base import Contestant, Enqueue, Handle, override
 from bench.figures import Metric, Results
 from bench.report import plots, record, table
 from bench.scenarios import pickup
@@ -117,6 +121,58 @@ def test_peers_wait_for_one_round_of_pick_up_only(monkeypatch: pytest.MonkeyPatc
     assert turns.count("ours") == turns.count("raw") == 3
     assert turns.count("peer") == len(PEERS) > 0
     assert not bench.results.failures
+
+
+class _Slow(Contestant):
+    """Keeps its jobs in memory; each takes it a while to store."""
+
+    def __init__(self) -> None:
+        super().__init__("", {})
+        self.stored: list[int] = []
+
+    @override
+    def setup(self) -> None:
+        """Make nothing."""
+
+    @override
+    def client(self) -> AbstractContextManager[Enqueue]:
+        """Store one."""
+        return nullcontext(self.stored.append)
+
+    @override
+    def enqueue_many(self, numbers: Sequence[int]) -> None:
+        """Store many, at about 2,500 a second."""
+        threading.Event().wait(len(numbers) / 2_500)
+        self.stored.extend(numbers)
+
+    @override
+    def work(self, handle: Handle, stop: threading.Event) -> None:
+        """Handle all."""
+        for number in self.stored:
+            handle(number)
+        self.stored.clear()
+        stop.wait()
+
+
+def test_a_peer_drains_what_it_could_store_in_time() -> None:
+    slow = _Slow()
+    found = tasks.drain(slow, count=10_000, fill=10_000, patience=0.15)
+    assert 0 < found["jobs"] < 10_000
+    assert found["jobs"] % 1_000 == found["left"] == 0
+    assert not slow.stored
+
+
+def test_a_drain_that_stalls_ends_with_its_last_job() -> None:
+    slow = _Slow()
+    slow.stored = [1, 2, 3]
+    found = tasks.drain(slow, count=5, patience=0.5)
+    assert (found["jobs"], found["left"]) == (3, 2)
+    assert found["from_first"] < 0.1
+
+
+def test_without_patience_all_jobs_are_stored_and_done() -> None:
+    found = tasks.drain(_Slow(), count=500, fill=500)
+    assert (found["jobs"], found["left"]) == (500, 0)
 
 
 def test_what_takes_too_long_is_ended() -> None:
