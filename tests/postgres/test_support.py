@@ -75,6 +75,44 @@ def test_a_stall_keeps_everything_back_and_loses_nothing(proxy: Proxy) -> None:
     assert answers == [(2,)]
 
 
+def test_a_revival_loses_what_was_kept_back_and_lets_new_connections_pass(
+    proxy: Proxy, conninfo: str
+) -> None:
+    with psycopg.connect(conninfo, autocommit=True) as direct:
+        with psycopg.connect(proxy.conninfo, autocommit=True) as connection:
+            connection.execute("SELECT 1")
+            proxy.stall()
+            raised: list[BaseException] = []
+
+            def ask() -> None:
+                try:
+                    connection.execute("SELECT pg_advisory_lock(4711)")
+                except psycopg.OperationalError as error:
+                    raised.append(error)
+
+            asking = threading.Thread(target=ask)
+            asking.start()
+            asking.join(0.3)
+            assert asking.is_alive()
+            proxy.revive()
+            asking.join(10)
+            assert raised
+        with psycopg.connect(proxy.conninfo) as connection:
+            connection.execute("SELECT 1")
+        held = direct.execute("SELECT count(*) FROM pg_locks WHERE objid = 4711").fetchone()
+        assert held == (0,), "the statement never reached the server"
+
+
+def test_a_deaf_way_drops_notifications_and_nothing_else(proxy: Proxy) -> None:
+    with psycopg.connect(proxy.conninfo, autocommit=True) as connection:
+        connection.execute("LISTEN deaf")
+        for proxy.swallows, heard in ((False, 1), (True, 0), (False, 1)):
+            connection.execute("NOTIFY deaf")
+            rows = connection.execute("SELECT n FROM generate_series(1, 50000) AS n").fetchall()
+            assert len(rows) == 50_000
+            assert len(list(connection.notifies(timeout=0.2))) == heard
+
+
 def test_a_client_that_would_encrypt_gets_through_in_the_clear(proxy: Proxy) -> None:
     with psycopg.connect(proxy.conninfo, sslmode="prefer") as connection:
         connection.execute("SELECT 1")

@@ -1,4 +1,8 @@
-"""A way to the server that can be cut, can fall silent, and tells what clients send."""
+"""A way to the server that can be cut, fall silent or go deaf, and tells what clients send.
+
+It knows where messages begin and end. What a network, a firewall and a pooler can do to a
+connection, it does.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +21,7 @@ Observer = Callable[[int, bytes, bytes], None]
 
 _ENCRYPTION_REQUESTS = (80877103, 80877104)
 _NO_ENCRYPTION = b"N"
+_NOTIFICATION = b"A"
 
 
 class Proxy:
@@ -25,13 +30,15 @@ class Proxy:
     Args:
         conninfo: Where the server is.
         observer: Told each message of a client before it goes on, in a thread of ours.
+        port: Where to listen; 0: anywhere.
 
     Attributes:
         conninfo: The way through this proxy.
+        swallows: Whether notifications are dropped, as by a pooler in transaction mode.
         accepted: How many connections there have been.
     """
 
-    def __init__(self, conninfo: str, observer: Observer | None = None) -> None:
+    def __init__(self, conninfo: str, observer: Observer | None = None, *, port: int = 0) -> None:
         given = conninfo_to_dict(conninfo)
         self._host = str(given.pop("hostaddr", None) or given.get("host") or "127.0.0.1")
         self._server_port = int(given.get("port") or 5432)
@@ -42,9 +49,10 @@ class Proxy:
         self._closed = False
         self._ways: set[tuple[socket.socket, socket.socket]] = set()
         self._threads: list[threading.Thread] = []
-        self._listening = socket.create_server(("127.0.0.1", 0))
+        self._listening = socket.create_server(("127.0.0.1", port))
         self.port: int = self._listening.getsockname()[1]
         self.accepted = 0
+        self.swallows = False
         ours = {"host": "127.0.0.1", "port": self.port, "sslmode": "disable"}
         self.conninfo = make_conninfo("", **{**given, **ours})
         self._begin(self._accept)
@@ -60,8 +68,18 @@ class Proxy:
         """Pass nothing on, for present and coming connections, and close none."""
         self._go.clear()
 
+    @property
+    def silent(self) -> bool:
+        """Whether nothing is passed on."""
+        return not self._go.is_set()
+
     def resume(self) -> None:
         """Pass everything on again; what was kept back comes first."""
+        self._go.set()
+
+    def revive(self) -> None:
+        """End what fell silent, so that what was kept back is lost; new connections pass."""
+        self.cut()
         self._go.set()
 
     def close(self) -> None:
@@ -147,10 +165,15 @@ class Proxy:
             self._pass_on(server, head + body)
 
     def _downstream(self, client: socket.socket, server: socket.socket) -> None:
+        kept = b""
         with contextlib.suppress(OSError):
             while data := server.recv(65536):
-                self._pass_on(client, data)
+                whole, kept = _split(kept + data)
+                self._pass_on(client, b"".join(one for one in whole if not self._dropped(one)))
         _shut(client, server)
+
+    def _dropped(self, message: bytes) -> bool:
+        return self.swallows and message[:1] == _NOTIFICATION
 
     def _pass_on(self, target: socket.socket, data: bytes) -> None:
         self._go.wait()
@@ -161,6 +184,19 @@ def _shut(*sockets: socket.socket) -> None:
     for one in sockets:
         with contextlib.suppress(OSError):
             one.shutdown(socket.SHUT_RDWR)
+
+
+def _split(data: bytes) -> tuple[list[bytes], bytes]:
+    """Return the whole messages of a server's data, and what has begun after them."""
+    whole: list[bytes] = []
+    start = 0
+    while len(data) >= start + 5:
+        end = start + 1 + int.from_bytes(data[start + 1 : start + 5], "big")
+        if len(data) < end:
+            break
+        whole.append(data[start:end])
+        start = end
+    return whole, data[start:]
 
 
 def _exactly(source: socket.socket, count: int) -> bytes:

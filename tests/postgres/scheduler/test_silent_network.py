@@ -63,13 +63,12 @@ class SilentAt:
     @property
     def silent(self) -> bool:
         """Whether it has come to that."""
-        return not self.proxy._go.is_set()
+        return self.proxy.silent
 
     def speak(self) -> None:
         """Let connections through again; what was kept back is lost."""
         self.statement = None
-        self.proxy.cut()
-        self.proxy.resume()
+        self.proxy.revive()
 
     def _observe(self, _connection: int, kind: bytes, body: bytes) -> None:
         if self.statement and kind in {b"P", b"Q"} and STATEMENTS[self.statement] in body:

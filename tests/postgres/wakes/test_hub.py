@@ -18,7 +18,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from alkstore_postgres.wakes.channel import wake_channel
 from alkstore_postgres.wakes.connect import connector
 from alkstore_postgres.wakes.hub import WakeHub
-from tests.support.message_proxy import MessageProxy
+from tests.support.proxy import Proxy
 from tests.support.waiting import wait_until
 
 MakeHub = Callable[..., WakeHub]
@@ -50,15 +50,8 @@ def make_hub(conninfo: str, schema: str) -> Iterator[MakeHub]:
 
 
 @pytest.fixture
-def proxy(conninfo: str) -> Iterator[MessageProxy]:
-    known = conninfo_to_dict(conninfo)
-    with MessageProxy(str(known["host"]), int(str(known["port"]))) as proxy:
-        yield proxy
-
-
-@pytest.fixture
-def through_proxy(conninfo: str, proxy: MessageProxy) -> str:
-    return make_conninfo(conninfo, host="127.0.0.1", port=proxy.port, sslmode="disable")
+def through_proxy(proxy: Proxy) -> str:
+    return proxy.conninfo
 
 
 def sessions(connection: psycopg.Connection[Any], schema: str) -> list[tuple[Any, ...]]:
@@ -202,7 +195,7 @@ def test_a_statement_timeout_does_not_cut_the_wait(make_hub: MakeHub, conninfo: 
 
 
 def test_a_server_that_is_away_at_first_is_found_later(
-    make_hub: MakeHub, conninfo: str, proxy: MessageProxy, caplog: pytest.LogCaptureFixture
+    make_hub: MakeHub, conninfo: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Field case B69: a failed connection is not remembered."""
     caplog.set_level(logging.INFO)
@@ -214,8 +207,7 @@ def test_a_server_that_is_away_at_first_is_found_later(
     assert not hub.settle(5)
     assert hub.state == "lost"
     time.sleep(0.5)
-    known = conninfo_to_dict(conninfo)
-    with MessageProxy(str(known["host"]), int(str(known["port"])), port=port):
+    with Proxy(conninfo, port=port):
         wait_until(lambda: ear.heard == ["x"])
         hub.close()
     lines = [record.getMessage() for record in caplog.records if "wakes.hub" in record.name]
@@ -224,7 +216,7 @@ def test_a_server_that_is_away_at_first_is_found_later(
 
 def test_a_silent_loss_of_the_network_is_found_and_everyone_is_woken(
     make_hub: MakeHub,
-    proxy: MessageProxy,
+    proxy: Proxy,
     through_proxy: str,
     connection: psycopg.Connection[Any],
     schema: str,
@@ -252,7 +244,7 @@ def test_the_silence_that_the_default_limits_allow_is_under_30_seconds() -> None
 
 def test_a_way_that_swallows_notifications_is_told_once_and_tried_again(
     make_hub: MakeHub,
-    proxy: MessageProxy,
+    proxy: Proxy,
     through_proxy: str,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -271,7 +263,7 @@ def test_a_way_that_swallows_notifications_is_told_once_and_tried_again(
 
 
 def test_a_connection_that_goes_deaf_is_found(
-    make_hub: MakeHub, proxy: MessageProxy, through_proxy: str
+    make_hub: MakeHub, proxy: Proxy, through_proxy: str
 ) -> None:
     hub = make_hub(through_proxy, heartbeat=0.2, patience=0.2)
     hub.attach("x", Ear())
@@ -324,7 +316,7 @@ def test_closing_is_fast_and_wakes_everyone(
 
 
 def test_closing_is_fast_while_the_server_is_silent(
-    make_hub: MakeHub, proxy: MessageProxy, through_proxy: str
+    make_hub: MakeHub, proxy: Proxy, through_proxy: str
 ) -> None:
     hub = make_hub(through_proxy, heartbeat=0.1, patience=30)
     hub.attach("x", Ear())

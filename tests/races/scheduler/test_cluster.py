@@ -18,6 +18,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
 from signal import Signals
@@ -29,8 +30,8 @@ from psycopg.conninfo import make_conninfo
 
 from alkstore_postgres.scheduler.tick import Ticker
 from alkstore_postgres.store import PostgresStore
-from tests.support.cuttable import CuttableWay
 from tests.support.leading import owner_of
+from tests.support.proxy import Proxy
 from tests.support.schedules import ScheduleTable, grid
 from tests.support.waiting import wait_until
 
@@ -56,7 +57,7 @@ class Node:
 
     def __init__(self, conninfo: str, schema: str, clock_error: float) -> None:
         self.name = f"node {clock_error}"
-        self._way = CuttableWay(make_conninfo(conninfo, application_name=self.name))
+        self._way = Proxy(make_conninfo(conninfo, application_name=self.name))
         self._schema = schema
         self._clock_error = clock_error
         self._ending: list[subprocess.Popen[bytes]] = []
@@ -100,10 +101,10 @@ class Node:
         self._way.cut()
 
     def fall_silent(self) -> None:
-        self._way.fall_silent()
+        self._way.stall()
 
     def speak(self) -> None:
-        self._way.speak()
+        self._way.revive()
 
     def close(self) -> list[int | None]:
         """End the process; return how it, and those that were asked to end before, have ended.
@@ -322,4 +323,5 @@ def test_processes_in_a_silent_network_end_in_order_when_they_are_asked_to(
     for node in nodes:
         node.fall_silent()
     time.sleep(2 * TTL)  # the silence lasts, and goes on while they end
-    assert [node.close() for node in nodes] == [[0]] * NODES
+    with ThreadPoolExecutor(NODES) as together:
+        assert list(together.map(Node.close, nodes)) == [[0]] * NODES
