@@ -188,6 +188,21 @@ class SettlingContract(Contract):
         assert [call(handle) for handle in handles] == [handle.id != taken.id for handle in handles]
         assert taken.ack()
 
+    @pytest.mark.parametrize("how", ["alone", "many"])
+    def test_a_heartbeat_after_a_lapse_holds_the_job_though_others_of_its_queue_were_taken(
+        self, engine: EngineHarness, store: Store, other: Store, how: str
+    ) -> None:
+        queue = store.queue("mail", visibility_timeout=10)
+        queue.enqueue_many(range(3))
+        handles = queue.claim("worker", 3)
+        engine.advance(60)
+        taken = claim(other.queue("mail"))
+        held, given_up = (handle for handle in handles if handle.id != taken.id)
+        assert queue.heartbeat_many([held]) == 1 if how == "many" else held.heartbeat()
+        rest = other.queue("mail").claim("worker", 3)
+        assert [handle.id for handle in rest] == [given_up.id]
+        assert held.ack()
+
     @every_call
     @pytest.mark.parametrize("then", LATER_CLAIMS.values(), ids=LATER_CLAIMS)
     def test_a_stale_handle_never_touches_a_later_claim_of_its_job(
