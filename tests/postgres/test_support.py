@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 
 import psycopg
 import pytest
@@ -125,6 +126,18 @@ def echo(parent: Parent, word: str) -> None:
     parent.say(word)
     parent.barrier()
     parent.say([parent.hear(), os.getpid()])
+
+
+def dawdle(parent: Parent) -> None:
+    parent.say("here")
+    time.sleep(60)
+
+
+def test_a_child_that_takes_too_long_shows_where_it_was(children: Children) -> None:
+    child = children.start(dawdle)
+    assert child.hear() == "here"
+    with pytest.raises(AssertionError, match=r"went on for 0\.2 s\n(.|\n)*in dawdle"):
+        child.wait(0.2)
 
 
 def test_children_talk_and_are_released_together(children: Children) -> None:

@@ -12,6 +12,8 @@ fresh interpreter. Both sides say and hear messages (anything that JSON knows), 
 
 from __future__ import annotations
 
+import contextlib
+import faulthandler
 import importlib
 import json
 import os
@@ -105,7 +107,8 @@ class Child:
             piece = os.read(source, 65536) if ready else b""
             if not piece:
                 what = "ended" if ready else f"said nothing for {timeout} s"
-                raise AssertionError(f"{self._name} {what}\n{self.errors()}")
+                where = self.errors() if ready else self._where()
+                raise AssertionError(f"{self._name} {what}\n{where}")
             self._buffer += piece
         line, self._buffer = self._buffer.split(b"\n", 1)
         return json.loads(line)
@@ -113,6 +116,14 @@ class Child:
     def errors(self) -> str:
         """Return what it wrote to its standard error."""
         return os.pread(self._errors.fileno(), 1_000_000, 0).decode("utf-8", "replace")
+
+    def _where(self) -> str:
+        """End one that takes too long; return what it wrote, and where its threads were."""
+        self.thaw()
+        self.signal(signal.SIGABRT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(5.0)
+        return self.errors()
 
     def signal(self, number: signal.Signals) -> None:
         """Send it a signal."""
@@ -136,7 +147,7 @@ class Child:
         try:
             return self._process.wait(timeout)
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"{self._name} went on for {timeout} s\n{self.errors()}") from None
+            raise AssertionError(f"{self._name} went on for {timeout} s\n{self._where()}") from None
 
     def finish(self, timeout: float = 20.0) -> None:
         """Wait for it to end well."""
@@ -202,6 +213,7 @@ def _end_with(parent: int) -> None:
 
 def main() -> None:
     """Be a child."""
+    faulthandler.enable()  # an abort shows where every thread was
     # Messages have the standard output for themselves; what is printed goes elsewhere.
     target = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
