@@ -107,8 +107,7 @@ class Child:
             piece = os.read(source, 65536) if ready else b""
             if not piece:
                 what = "ended" if ready else f"said nothing for {timeout} s"
-                where = self.errors() if ready else self._where()
-                raise AssertionError(f"{self._name} {what}\n{where}")
+                raise AssertionError(f"{self._name} {what}\n{self.errors()}")
             self._buffer += piece
         line, self._buffer = self._buffer.split(b"\n", 1)
         return json.loads(line)
