@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from alkstore._typing import override
@@ -157,9 +158,10 @@ class JobPool(Supervisor):
         busy = self._claims.unstarted + self._claims.running
         wanted = min(busy + more, self._concurrency)
         while len(self._crew) < wanted:
-            self._crew.append(self._spawn(f"handler {len(self._crew) + 1}", self._handle))
+            part = f"handler {len(self._crew) + 1}"
+            self._crew.append(self._spawn(part, partial(self._handle, part)))
 
-    def _handle(self) -> None:
+    def _handle(self, part: str) -> None:
         """Work on one claim after the other."""
         while (held := self._claims.take()) is not None:
             outcome = RELEASE
@@ -170,6 +172,7 @@ class JobPool(Supervisor):
                     self._claims.end(held, outcome)
             if self.inherited:
                 return
+            self._status.over(part)
 
     def _settle(self) -> None:
         """Write outcomes until everything is over."""

@@ -123,6 +123,8 @@ class SupervisionContract(Contract):
         assert [(letter.id, letter.error) for letter in queue.dead()] == [
             (job, "an ordinary failure")
         ]
+        wait_until(lambda: runner.state == "working")
+        assert runner.health().healthy
         assert runner.stop(LIMIT)
 
     def test_a_relay_outlives_what_nobody_expects(self, store: Store, other: Store) -> None:
