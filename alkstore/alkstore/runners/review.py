@@ -70,8 +70,9 @@ class Review:
                 last = self._last
                 if last is not None and waited < min(_SLOWER * last.took, _SLOWEST):
                     return last.found
-                msg = f"the database has not answered for {waited:.0f} s"
-                raise NoAnswer(msg, self._missing_for(asked))
+                missing = self._missing_for(asked)
+                msg = f"the database has not answered for {missing:.0f} s"
+                raise NoAnswer(msg, missing)
             if asked.error is None:
                 self._missing_since = None
                 return asked.found

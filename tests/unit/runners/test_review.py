@@ -1,0 +1,56 @@
+"""A question to the database whose asker never waits long."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from alkstore.errors import DatabaseError
+from alkstore.runners import review
+from alkstore.runners.review import NoAnswer, Review
+from tests.support.waiting import wait_until
+
+
+class Silent:
+    """A database in which every question hangs until the test lets it fail."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self._fails = threading.Semaphore(0)
+
+    def ask(self) -> dict[str, Any]:
+        """Wait, and fail."""
+        self.asked += 1
+        assert self._fails.acquire(timeout=30)
+        raise DatabaseError("canceling statement due to statement timeout", retryable=True)
+
+    def let_fail(self, questions: int = 1) -> None:
+        """Let so many questions fail."""
+        self._fails.release(questions)
+
+
+@pytest.fixture
+def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[Silent]:
+    """Return a database that is silent, and askers that wait for a moment only."""
+    monkeypatch.setattr(review, "PATIENCE", 0.1)
+    silent = Silent()
+    yield silent
+    silent.let_fail(10)
+
+
+def test_it_tells_for_how_long_there_was_no_answer_at_all(silent: Silent) -> None:
+    """Each question is given up after some seconds; the next one starts no new count."""
+    one = Review(silent.ask, "review")
+    with pytest.raises(NoAnswer, match="has not answered for 0 s"):
+        one.answer()
+    assert one._missing_since is not None
+    one._missing_since -= 40.0  # so long ago
+    silent.let_fail()
+    wait_until(lambda: one._asked is not None and one._asked.answered.is_set())
+    with pytest.raises(NoAnswer, match="has not answered for 40 s") as caught:
+        one.answer()
+    assert silent.asked == 2
+    assert caught.value.lasts >= 40.0
