@@ -18,8 +18,10 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg_pool import ConnectionPool
 
 from alkstore.errors import StoreClosed
+from alkstore.names import SCHEDULER_LOCK
 from alkstore.stop_token import StopToken
 from alkstore.traits import JobHandle, Runner
 from alkstore_postgres import PostgresStore
@@ -447,6 +449,38 @@ def test_a_closed_store_stops_every_runner_and_starts_none(
     with pytest.raises(StoreClosed):
         store.start_worker("emails", lambda _job: None)
     assert ours() == []
+
+
+def test_runners_over_a_pool_that_the_application_closes_say_why_they_end(
+    conninfo: str, store: PostgresStore, schema: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Contract, section 11: a runner never dies silently."""
+    del store  # has made the schema
+    with ConnectionPool(conninfo, min_size=1, max_size=4, open=True) as pool:
+        stores = [PostgresStore(pool, schema) for _ in range(2)]
+        schedulers = [one.start_scheduler() for one in stores]
+        wait_until(lambda: {one.state for one in schedulers} == {"leading", "standby"})
+        runners: list[Runner] = [
+            stores[0].start_worker("emails", lambda _job: None),
+            stores[0].start_outbox("events", lambda _message: None),
+            *schedulers,
+        ]
+        wait_until(lambda: runners[0].state == runners[1].state == "working")
+        caplog.clear()
+    for one in stores:  # a standby would ask again some seconds later
+        one._parts.hub.wake_here(SCHEDULER_LOCK)
+    for runner in runners:
+        assert runner.join(15)
+        health = runner.health()
+        assert (health.state, health.healthy) == ("stopped", False)
+        assert "ended by itself: the pool that the store was lent is closed" in str(health.reason)
+        assert isinstance(runner.last_error, StoreClosed)
+    told = [one.getMessage() for one in caplog.records if one.levelname == "ERROR"]
+    assert sorted(one.split(":")[0] for one in told) == sorted(one.name for one in runners)
+    assert "trying again" not in caplog.text
+    for one in stores:
+        one.close()
+    assert len([one for one in caplog.records if one.levelname == "ERROR"]) == len(told)
 
 
 def test_a_standby_takes_over_at_once_when_the_leader_stops(

@@ -7,6 +7,7 @@ import logging
 import threading
 import time
 
+from alkstore.error_text import error_text
 from alkstore.values import RunnerState
 
 _logger = logging.getLogger(__name__)
@@ -148,6 +149,13 @@ class Status:
                 error=error,
             )
         return in_a_row
+
+    def gave_up(self, error: BaseException) -> None:
+        """Note what ends the runner although nobody asked it to end."""
+        with self._lock:
+            self._last_error = error
+            self._failures += 1
+        _say(logging.ERROR, "%s: ended by itself, for good: %s", self._name, error_text(error))
 
     def _may_speak(self, kind: type[BaseException], now: float) -> bool:
         spoken = self._spoken.get(kind)

@@ -11,6 +11,7 @@ from typing import Any
 
 from alkstore._typing import Self, override
 from alkstore.arguments import Seconds, wait_seconds
+from alkstore.error_text import error_text
 from alkstore.errors import StoreClosed
 from alkstore.runners.at_exit import is_too_late, stop_at_exit
 from alkstore.runners.hosting import frozen_threads
@@ -31,6 +32,10 @@ AFTER_GRACE = 1.0
 _TRIES_AT_THE_END = 10
 """So often a body that fails to wind up is started again after the stop."""
 
+_SECOND_THOUGHT = 0.2
+"""For so many seconds a closed store may be the first sign of an orderly end: programs, and their
+exit functions, often close a pool just before whatever uses it."""
+
 
 class Supervisor:
     """A `Runner` whose work is done by the bodies that a subclass spawns.
@@ -38,8 +43,9 @@ class Supervisor:
     A body is a function that works until the stop token is cancelled and returns then. It
     runs in a daemon thread. Whatever it raises, `SystemExit` and `KeyboardInterrupt`
     included, is logged and kept, and the body is started again after a pause; only
-    `StoreClosed` ends the runner. A body that finds the token cancelled when it is started
-    winds up what it left and returns. A subclass overrides `_begin` to spawn its bodies.
+    `StoreClosed` ends the runner, quietly when it was asked to end. A body that finds the
+    token cancelled when it is started winds up what it left and returns. A subclass overrides
+    `_begin` to spawn its bodies.
 
     A forked child inherits the object but none of the threads: there the runner says that
     it is stopped, and why, and `stop` and `join` return at once.
@@ -61,6 +67,7 @@ class Supervisor:
         self._begun_at: float | None = None
         self._deadline: float | None = None
         self._cut_short = False
+        self._ended_by: StoreClosed | None = None
 
     # -- for subclasses
 
@@ -227,9 +234,8 @@ class Supervisor:
             try:
                 body()
                 done = True
-            except StoreClosed:
-                # Nothing that is held can be told to a closed store.
-                self.ask_to_end(0.0)
+            except StoreClosed as closed:
+                self._end_with(closed)
             except BaseException as error:  # noqa: BLE001 - a body never dies silently
                 if is_too_late(error):
                     self.ask_to_end(0.0)  # quietly: nothing has failed
@@ -242,6 +248,19 @@ class Supervisor:
                 if done or tries_at_the_end == _TRIES_AT_THE_END:
                     return
             self._rest(failures)
+
+    def _end_with(self, closed: StoreClosed) -> None:
+        """End, since nothing that is held can be told to a closed store."""
+        if self.inherited:
+            return
+        if not self._token.wait(_SECOND_THOUGHT):
+            with self._lock:
+                first = self._ended_by is None and not self._token.cancelled
+                if first:
+                    self._ended_by = closed
+            if first:
+                self._status.gave_up(closed)
+        self.ask_to_end(0.0)
 
     def _rest(self, failures: int) -> None:
         if self._token.wait(pause(failures)):
@@ -258,6 +277,12 @@ class Supervisor:
         given_up = self._given_up()
         return all(thread in given_up for thread in self._threads.alive())
 
+    def _why_ending(self, state: RunnerState) -> str:
+        """Return why it has ended, or is about to."""
+        if self._ended_by is not None:
+            return f"it ended by itself: {error_text(self._ended_by)}"
+        return "it was stopped" if state == "stopped" else "it is stopping"
+
     def _sickness(self, state: RunnerState) -> str | None:
         """Return why the runner is not healthy, or ``None``."""
         if self.inherited:
@@ -265,8 +290,8 @@ class Supervisor:
                 f"it was started in process {self._pid}; "
                 "runners stay with the process that started them"
             )
-        if self._token.cancelled:
-            return "it was stopped" if state == "stopped" else "it is stopping"
+        if self._token.cancelled or self._ended_by is not None:
+            return self._why_ending(state)
         if self._begun_at is None:
             return "it was not started"
         if dead := self._threads.dead():

@@ -174,17 +174,71 @@ def test_a_dead_thread_is_not_healthy(
     assert "dead" in (one.health().reason or "")
 
 
-def test_a_closed_store_ends_it_quietly(
+def test_a_closed_store_ends_it_quietly_when_it_was_asked_to_end(
     runner: Callable[..., Plain], caplog: pytest.LogCaptureFixture
 ) -> None:
     def body(self: Plain) -> None:
-        if not self._token.cancelled:
+        if self.turns == 1:
+            self.idle()
             raise StoreClosed("the store is closed")
 
     one = runner(body).start()
+    wait_until(lambda: one.state == "working")
+    assert one.stop(5)
+    assert one.state == "stopped"
+    assert one.health().reason == "it was stopped"
+    assert one.last_error is None
+    assert not caplog.records
+
+
+def test_a_store_that_closes_just_before_the_end_is_no_failure(
+    runner: Callable[..., Plain], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A program, or its exit functions, may close a pool just before what uses it."""
+    closed = threading.Event()
+
+    def body(self: Plain) -> None:
+        if self.turns == 1:
+            closed.set()
+            raise StoreClosed("the pool is closed")
+
+    one = runner(body).start()
+    assert closed.wait(5)
+    assert one.stop(5)
+    assert one.health().reason == "it was stopped"
+    assert one.last_error is None
+    assert not caplog.records
+
+
+def test_a_closed_store_ends_it_with_one_line_when_nobody_had_asked(
+    runner: Callable[..., Plain], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Contract, section 11: a runner never dies silently."""
+    closed = StoreClosed("the pool that the store was lent is closed")
+    both = threading.Barrier(2)
+
+    def body(self: Plain) -> None:
+        if not self._token.cancelled:
+            both.wait(5)
+            raise closed
+
+    one = runner(body)
+    one._spawn("second body", one._run)
+    one.start()
     assert one.join(5)
     assert one.state == "stopped"
-    assert not caplog.records
+    assert one.last_error is closed
+    reason = "it ended by itself: the pool that the store was lent is closed"
+    for _ in range(2):
+        health = one.health()
+        assert not health.healthy
+        assert health.reason == reason
+        assert health.details["failures"] == 1
+        assert one.stop(5)
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    assert "the pool that the store was lent is closed" in caplog.text
+    assert len(caplog.text.splitlines()) == 1
+    assert "trying again" not in caplog.text
 
 
 def test_stop_before_start_means_that_it_never_starts(runner: Callable[..., Plain]) -> None:
