@@ -13,6 +13,7 @@ from alkstore.errors import StoreClosed
 from alkstore.runners.leader_watch import LeaderWatch
 from alkstore.stop_token import StopToken
 from alkstore_postgres.database.database import Database
+from alkstore_postgres.database.ending import rest_if_ending
 from alkstore_postgres.database.errors import translated
 from alkstore_postgres.database.pools import Pools
 from alkstore_postgres.lock.leases import Leases
@@ -32,6 +33,9 @@ from alkstore_postgres.wakes.sender import WakeSender
 
 _LEADERS_LIMIT = 1.0
 """How long the end of a store waits for leader loops, in seconds."""
+
+_LEADERS_LIMIT_AT_EXIT = 0.2
+"""The same at the end of the interpreter."""
 
 
 class Parts:
@@ -100,14 +104,19 @@ class Parts:
         finally:
             del self._leading[id(own)]
         if not stop.cancelled:
+            rest_if_ending()
             msg = "the store is closed"
             raise StoreClosed(msg)
 
-    def stop_leading(self) -> None:
-        """End the leader loops that still run, and let them give the lease back."""
+    def stop_leading(self, limit: float = _LEADERS_LIMIT) -> None:
+        """End the leader loops that still run, and let them give the lease back.
+
+        Args:
+            limit: How long to wait for them, in seconds.
+        """
         for own in list(self._leading.values()):
             own.cancel()
-        deadline = time.monotonic() + _LEADERS_LIMIT
+        deadline = time.monotonic() + limit
         while self._leading and time.monotonic() < deadline:
             time.sleep(0.005)
 
@@ -118,7 +127,11 @@ class Parts:
         self._pools.close()
 
     def end(self) -> None:
-        """Close what would hold up the end of the interpreter; the rest ends with it."""
+        """Close what would hold up the end of the interpreter; the rest ends with it.
+
+        Leases go back when the database answers soon.
+        """
+        self.stop_leading(_LEADERS_LIMIT_AT_EXIT)
         self.sender.close()
         self._pools.close(patience=0.1)
 

@@ -28,6 +28,8 @@ P = ParamSpec("P")
 Attend = Callable[[psycopg.Connection[Any]], AbstractContextManager[None]]
 """Attends to a connection for a block, for as long as that is out on loan."""
 
+_IN_FAILED_TRANSACTION = "25P02"
+
 _TRIES = 10
 """How often a conflict with another transaction is tried again before it is told."""
 
@@ -129,6 +131,7 @@ class Database:
                 except Exception as error:
                     theirs = error
                     raise _OwnError from error  # is translated by nobody
+                _require_open(connection)
         except _OwnError:
             pass
         if theirs is not None:
@@ -208,6 +211,21 @@ class Database:
                 pool.putconn(connection)
                 raise
             pool.putconn(connection)
+
+
+def _require_open(connection: psycopg.Connection[Any]) -> None:
+    """Raise `DatabaseError` when the transaction cannot be committed any more.
+
+    The application has handled the error that was the end of it, and would take what it did
+    in the block for stored.
+    """
+    status = connection.info.transaction_status
+    if status == TransactionStatus.INERROR:
+        msg = "a statement in the block failed, and nothing of the block was committed"
+        raise DatabaseError(msg, sqlstate=_IN_FAILED_TRANSACTION)
+    if status == TransactionStatus.UNKNOWN:
+        msg = "the connection was lost in the block, and nothing of the block was committed"
+        raise DatabaseError(msg, retryable=True)
 
 
 class _OwnError(Exception):

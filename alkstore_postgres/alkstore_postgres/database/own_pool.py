@@ -7,18 +7,26 @@ that comes back lies ready for the next statement, for as long as nobody waits f
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 from psycopg.pq import TransactionStatus
-from psycopg_pool import ConnectionPool
+from psycopg_pool import ConnectionPool, PoolTimeout
 
 from alkstore._typing import override
+from alkstore.stop_token import Parker
 from alkstore_postgres.database.own_connection import OwnConnection
 
 KEPT_FOR: Final = 1.0
 """How long a connection goes round at most before the pool gets to see it, in seconds."""
+
+_AT_ONCE = 0.001
+"""What the pool has comes within so many seconds."""
 
 
 class OwnPool(ConnectionPool[OwnConnection]):
@@ -48,7 +56,7 @@ class OwnPool(ConnectionPool[OwnConnection]):
         self._asking[ticket] = None
         try:
             self._return_ready()
-            connection = super().getconn(timeout)
+            connection = self._fetch(self.timeout if timeout is None else timeout)
         finally:
             del self._asking[ticket]
         connection.handed_out_at = time.monotonic()
@@ -57,17 +65,46 @@ class OwnPool(ConnectionPool[OwnConnection]):
     @override
     def putconn(self, conn: OwnConnection) -> None:
         """Lay a connection ready, or give it back to the pool."""
-        if (
-            self._asking
-            or len(self._ready) >= self.min_size
-            or time.monotonic() - conn.handed_out_at > KEPT_FOR
-            or conn.pgconn.transaction_status != TransactionStatus.IDLE
-        ):
-            super().putconn(conn)
-            return
-        self._ready.append(conn)
+        given_back = False
+        try:
+            if (
+                self._asking
+                or len(self._ready) >= self.min_size
+                or time.monotonic() - conn.handed_out_at > KEPT_FOR
+                or conn.pgconn.transaction_status != TransactionStatus.IDLE
+            ):
+                given_back = True
+                super().putconn(conn)
+                return
+            self._ready.append(conn)
+        except BaseException:
+            if not given_back and conn not in self._ready:  # Ctrl-C came first
+                super().putconn(conn)
+            raise
         if self._asking or self.closed:
             self._return_ready()
+
+    def _fetch(self, timeout: float) -> OwnConnection:
+        """Have the pool hand out a connection; Ctrl-C loses none.
+
+        Whoever is interrupted while it waits in the pool is still handed a connection, which
+        nobody gives back. Signals are heard in the main thread alone, so that another one
+        waits for it.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            return super().getconn(timeout)
+        try:
+            return super().getconn(min(timeout, _AT_ONCE))
+        except PoolTimeout:
+            if timeout <= _AT_ONCE:
+                raise
+        errand = _Errand(partial(super().getconn, timeout), super().putconn)
+        thread = threading.Thread(target=errand.run, name="alkstore-checkout", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # no more threads, or the interpreter is ending
+            return super().getconn(timeout)
+        return errand.wait()
 
     @override
     def close(self, timeout: float = 5.0) -> None:
@@ -84,3 +121,53 @@ class OwnPool(ConnectionPool[OwnConnection]):
             except IndexError:
                 return
             super().putconn(connection)
+
+
+class _Errand:
+    """A connection that another thread fetches, for one that may be interrupted.
+
+    Args:
+        fetch: Waits for a connection.
+        put_back: Takes one that is not wanted any more.
+    """
+
+    def __init__(
+        self, fetch: Callable[[], OwnConnection], put_back: Callable[[OwnConnection], None]
+    ) -> None:
+        self._fetch = fetch
+        self._put_back = put_back
+        self._parker = Parker()
+        # Whoever takes something out of here decides: the connection or its failure, which only
+        # one can have, and the wish to have it.
+        self._found: list[OwnConnection] = []
+        self._failed: list[BaseException] = []
+        self._wanted = [True]
+
+    def run(self) -> None:
+        """Fetch a connection."""
+        try:
+            connection = self._fetch()
+        except BaseException as error:  # noqa: BLE001 - told to whoever waits
+            self._failed.append(error)
+        else:
+            self._found.append(connection)
+            if not self._wanted:
+                self._give_back()
+        self._parker.unpark()
+
+    def wait(self) -> OwnConnection:
+        """Return what was fetched, or raise what came instead."""
+        try:
+            while not self._found:
+                if self._failed:
+                    raise self._failed[0]  # noqa: TRY301 - no harm: nothing was found
+                self._parker.park(None)
+            return self._found.pop()
+        except BaseException:
+            self._wanted.clear()
+            self._give_back()
+            raise
+
+    def _give_back(self) -> None:
+        with suppress(IndexError):
+            self._put_back(self._found.pop())

@@ -25,7 +25,13 @@ CREATE TABLE {schema}.jobs (
     worker_id text,
     schedule text,
     payload bytea NOT NULL,
-    CONSTRAINT jobs_pkey PRIMARY KEY (id)
+    CONSTRAINT jobs_pkey PRIMARY KEY (id),
+    -- What somebody changes by hand must not stop the claims of a whole queue.
+    CONSTRAINT jobs_sound CHECK (
+        visibility_timeout > 0 AND visibility_timeout <= 3153600000
+        AND base_backoff >= 0 AND base_backoff <= 3153600000
+        AND attempts >= 0 AND attempts < 2147483647 AND max_attempts > 0
+    )
 ) WITH (
     fillfactor = 80,
     vacuum_truncate = false,

@@ -13,6 +13,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg import sql
 from psycopg_pool import ConnectionPool
 
 import alkstore
@@ -194,6 +195,10 @@ ENDINGS = {
         0,
     ),
     "while a scheduler leads": ("store.start_scheduler(); time.sleep(0.3)", 0),
+    "while a thread runs the schedules": (
+        "target = lambda: store.run_schedules(alkstore.StopToken())\n" + IN_THREAD,
+        0,
+    ),
     "while a thread waits for a job": (
         "target = lambda: store.queue('none').claim_wait('w')\n" + IN_THREAD,
         0,
@@ -215,13 +220,15 @@ ENDINGS = {
 @pytest.mark.parametrize("kind", ["own", "lent"])
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_an_interpreter_ends_soon_and_quietly(
-    conninfo: str, schema: str, ending: str, kind: str
+    conninfo: str, connection: psycopg.Connection[Any], schema: str, ending: str, kind: str
 ) -> None:
-    """Field case B81."""
+    """Field cases B22 and B81."""
     code, status = ENDINGS[ending]
     took, outcome = end(conninfo, schema, code, kind)
     assert outcome == (status, "")
     assert took < 1.5  # a second, and the machine's share
+    held = sql.SQL("SELECT name FROM {} WHERE expires_at > clock_timestamp()")
+    assert not connection.execute(held.format(sql.Identifier(schema, "locks"))).fetchall()
 
 
 @pytest.mark.parametrize("away", ["silent", "down"])
@@ -251,6 +258,7 @@ def end(
     """
     script = f"""
         import atexit, sys, threading, time
+        import alkstore
         import alkstore_postgres
         from psycopg_pool import ConnectionPool
         if {kind!r} == "own":

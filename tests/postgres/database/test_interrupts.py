@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
+import time
+from collections import deque
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import psycopg
 import pytest
 from psycopg_pool import ConnectionPool
 
+from alkstore._typing import override
 from alkstore_postgres import PostgresStore
 from alkstore_postgres.database import database
+from alkstore_postgres.database.own_connection import OwnConnection
 
 OpenStore = Callable[..., PostgresStore]
 
@@ -56,3 +64,51 @@ def test_an_interrupted_check_out_gives_its_connection_back(
     with of_two.transaction(), of_two.transaction():
         pass
     assert of_two.queue("mail").size() == 1
+
+
+def test_an_interrupt_as_a_connection_is_handed_over_loses_none(open_store: OpenStore) -> None:
+    """Ctrl-C while the main thread waits for the only connection, at the moment it comes back."""
+    store = open_store(min_size=1, max_size=1, timeout=5)
+    for pause in (0.0, 0.0005, 0.002) * 3:
+        with ThreadPoolExecutor(1) as threads:
+            out, back = threading.Event(), threading.Event()
+            done = threads.submit(hold, store, out, back, pause)
+            assert out.wait(10)
+            timer = threading.Timer(0.1, back.set)
+            timer.start()
+            with pytest.raises(KeyboardInterrupt):
+                call_until_interrupted(store)
+            done.result(10)
+            timer.join()
+        assert store.get_job(5) is None, "the connection is lost"
+
+
+def call_until_interrupted(store: PostgresStore) -> None:
+    for _ in range(1_000_000):  # the interrupt may come after the first call
+        store.get_job(5)
+
+
+def hold(store: PostgresStore, out: threading.Event, back: threading.Event, pause: float) -> None:
+    with store.transaction():
+        out.set()
+        assert back.wait(10)
+    time.sleep(pause)
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(0.05)  # heard before anything is waited for
+
+
+def test_an_interrupted_return_loses_no_connection(
+    open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store(min_size=1, max_size=1, timeout=5)
+
+    class Interrupted(deque[OwnConnection]):
+        @override
+        def append(self, _: OwnConnection, /) -> None:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store._pools.current(), "_ready", Interrupted())
+        with pytest.raises(KeyboardInterrupt):
+            store.get_job(5)
+    assert store.get_job(5) is None

@@ -11,6 +11,7 @@ import pytest
 from psycopg.rows import dict_row
 from psycopg.types.string import StrDumper
 
+from alkstore import DatabaseError
 from alkstore._typing import override
 from alkstore_postgres import PostgresStore
 
@@ -97,3 +98,33 @@ def test_a_loan_that_was_committed_by_hand_and_left_out_of_autocommit_ends_the_c
         assert pid(own) != first
         assert own.autocommit
     assert narrow.queue("mail").size() == 1
+
+
+@pytest.mark.parametrize("fault", ["error", "lost"])
+def test_a_block_that_cannot_be_committed_says_so_though_its_error_was_handled(
+    store: PostgresStore, fault: str
+) -> None:
+    """Leaving the block commits: what handled the error inside it would believe so."""
+
+    def handles_the_error() -> None:
+        with store.transaction() as own:
+            store.enqueue_tx(own, "mail", 1)
+            with suppress(psycopg.Error):
+                own.execute(
+                    "SELECT 1/0"
+                    if fault == "error"
+                    else "SELECT pg_catalog.pg_terminate_backend(pg_catalog.pg_backend_pid())"
+                )
+
+    with pytest.raises(DatabaseError, match="nothing of the block was committed") as caught:
+        handles_the_error()
+    assert (caught.value.sqlstate, caught.value.retryable) == {
+        "error": ("25P02", False),
+        "lost": (None, True),
+    }[fault]
+    assert store.queue("mail").size() == 0
+    with store.transaction() as own:  # a savepoint of the application's own saves the rest
+        store.enqueue_tx(own, "mail", 2)
+        with suppress(psycopg.Error), own.transaction():
+            own.execute("SELECT 1/0")
+    assert store.queue("mail").size() == 1

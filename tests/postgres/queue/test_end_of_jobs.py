@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import psycopg
@@ -193,3 +194,27 @@ def test_a_row_that_somebody_has_locked_is_swept_another_time(
         assert [letter.id for letter in queue.dead()] == [free]
     assert queue.claim("w") == []
     assert {letter.id for letter in queue.dead()} == {locked, free}
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 0.0, 1e300])
+def test_a_visibility_timeout_that_nobody_could_claim_with_is_refused_by_the_table(
+    queue: Queue, table: JobTable, value: float
+) -> None:
+    """One row that was changed by hand must not stop the claims of its whole queue."""
+    job_id = queue.enqueue("x")
+    with pytest.raises(psycopg.errors.CheckViolation):
+        table.set(job_id, "visibility_timeout", value)
+    assert [handle.id for handle in queue.claim("w")] == [job_id]
+
+
+@pytest.mark.parametrize(
+    ("column", "value"), [("attempts", 2_147_483_647), ("base_backoff", math.nan)]
+)
+def test_other_numbers_that_nobody_could_settle_with_are_refused_by_the_table(
+    queue: Queue, table: JobTable, column: str, value: float
+) -> None:
+    job_id = queue.enqueue("x")
+    with pytest.raises(psycopg.errors.CheckViolation):
+        table.set(job_id, column, value)
+    (handle,) = queue.claim("w")
+    assert handle.retry("again")
