@@ -29,6 +29,7 @@ class Leading:
         self.turns = 0
         self.error: BaseException | None = None
         self.failures: list[BaseException] = []
+        self.left_behind: list[threading.Thread] = []
         self._thread = threading.Thread(target=self._run, name="leading", daemon=True)
 
     def _run(self) -> None:
@@ -44,6 +45,10 @@ class Leading:
     def failed(self, error: BaseException) -> None:
         """Keep what failed; see `LeaderWatch`."""
         self.failures.append(error)
+
+    def left(self, thread: threading.Thread) -> None:
+        """Keep the thread of a call that outlasts the loop's caller; see `LeaderWatch`."""
+        self.left_behind.append(thread)
 
     @property
     def running(self) -> bool:

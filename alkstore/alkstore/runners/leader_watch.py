@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Protocol
 
 
@@ -20,6 +21,16 @@ class LeaderWatch(Protocol):
     def failed(self, error: BaseException) -> None:
         """Note a failure that the loop outlives: it rests, and tries again.
 
-        Whoever is told also logs it; the loop does not.
+        Whoever is told also logs it; the loop does not. After the stop nothing is told: the
+        loop ends then, whatever its last turn comes to.
+        """
+        ...
+
+    def left(self, thread: threading.Thread) -> None:
+        """Note that the caller was let go at the stop, and the loop was not ready to end.
+
+        Args:
+            thread: Where a call of the loop is still under way. It gives the lease back and
+                ends with that call.
         """
         ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -13,6 +14,7 @@ from alkstore.runners.leader_watch import LeaderWatch
 from alkstore.runners.review import NoAnswer, Review
 from alkstore.runners.status import Status
 from alkstore.runners.supervisor import Supervisor
+from alkstore.runners.threads import Threads
 from alkstore.stop_token import StopToken
 from alkstore.values import RunnerState
 
@@ -35,6 +37,9 @@ _UNKNOWN = 5.0
 
 class SchedulerRunner(Supervisor):
     """One thread that leads whenever no other scheduler does.
+
+    A call of its loop that is under way at the stop is waited for: it has not ended before the
+    lease is given back.
 
     Its state is ``leading`` from the first good turn as the leader, ``standby`` while
     another leads, and ``backing-off`` after an error that is not a lost leadership, until
@@ -62,7 +67,7 @@ class SchedulerRunner(Supervisor):
         self._review = None if review is None else Review(review, "alkstore scheduler: review")
         self._found: dict[str, Any] = {}
         self._unanswered: str | None = None
-        self._office = _Office(self._status)
+        self._office = _Office(self._status, self._threads)
 
     @property
     @override
@@ -125,14 +130,16 @@ class _Office:
 
     Args:
         status: Where good turns and failures are noted.
+        threads: Which threads are waited for at the stop.
 
     Attributes:
         held: Whether there was a good turn, and the loop goes on.
         until: When the lease ends unless it is renewed, as `time.monotonic` tells.
     """
 
-    def __init__(self, status: Status) -> None:
+    def __init__(self, status: Status, threads: Threads) -> None:
         self._status = status
+        self._threads = threads
         self.held = False
         self.until = 0.0
 
@@ -145,3 +152,7 @@ class _Office:
     def failed(self, error: BaseException) -> None:
         """Note a turn that failed; see `LeaderWatch`."""
         self._status.failed(_PART, error)
+
+    def left(self, thread: threading.Thread) -> None:
+        """Wait for the call of the loop that is still under way; see `LeaderWatch`."""
+        self._threads.adopt(thread)

@@ -32,10 +32,13 @@ class StartedRunners:
         self._closed = False
 
     def scheduler(self) -> SchedulerRunner:
-        """Start the scheduler of this process, or return the one that runs already."""
+        """Start the scheduler of this process, or return the one that runs already.
+
+        One that was asked to end goes on no more: the next one stands by until the lease is free.
+        """
         with self._lock:
             runner = self._scheduler
-            if runner is None or runner.state == "stopped":
+            if runner is None or runner.ending:
                 runner = self._make_scheduler()
                 self._start(runner)
                 self._scheduler = runner

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import threading
 import time
+from collections.abc import Callable
 
 from alkstore.error_text import error_text
 from alkstore.values import RunnerState
@@ -37,10 +38,12 @@ class Status:
 
     Args:
         name: The runner's name, for the log.
+        quiet: Whether nobody waits for the runner any more: failures are counted, not logged.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, quiet: Callable[[], bool] = lambda: False) -> None:
         self._name = name
+        self._quiet = quiet
         self._lock = threading.Lock()
         self._state: RunnerState = "starting"
         self._last_error: BaseException | None = None
@@ -139,7 +142,7 @@ class Status:
             in_a_row = self._failing[part] = self._failing.get(part, 0) + 1
             if self._outage_since is None:
                 self._outage_since = now
-            speak = self._may_speak(type(error), now)
+            speak = not self._quiet() and self._may_speak(type(error), now)
         if speak:
             _say(
                 logging.ERROR,

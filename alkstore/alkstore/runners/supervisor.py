@@ -61,7 +61,7 @@ class Supervisor:
         self._patience = patience
         self._pid = os.getpid()
         self._token = StopToken()
-        self._status = Status(name)
+        self._status = Status(name, self._overdue)
         self._lock = threading.Lock()
         self._threads = Threads()
         self._begun_at: float | None = None
@@ -102,6 +102,11 @@ class Supervisor:
         self._threads.start(thread)
         return thread
 
+    def _overdue(self) -> bool:
+        """Return whether the end has taken longer than anybody waits for it."""
+        deadline = self._deadline
+        return deadline is not None and time.monotonic() > deadline + AFTER_GRACE
+
     def _time_left(self) -> float:
         """Return how long work may still go on after the stop, in seconds."""
         deadline = self._deadline
@@ -121,6 +126,11 @@ class Supervisor:
     def inherited(self) -> bool:
         """Whether this is a forked copy of a runner that belongs to another process."""
         return self._pid != os.getpid()
+
+    @property
+    def ending(self) -> bool:
+        """Whether it was asked to end, or has ended."""
+        return self.inherited or self._token.cancelled
 
     @property
     def state(self) -> RunnerState:

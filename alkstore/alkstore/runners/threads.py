@@ -8,11 +8,12 @@ from collections.abc import Callable, Collection
 
 
 class Threads:
-    """Threads that are only ever added to."""
+    """Threads that are only ever added to: started here, or adopted from somebody else."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
+        self._adopted: list[threading.Thread] = []
 
     def start(self, thread: threading.Thread) -> None:
         """Start *thread* as one of them.
@@ -24,12 +25,18 @@ class Threads:
             thread.start()
             self._threads.append(thread)
 
+    def adopt(self, thread: threading.Thread) -> None:
+        """Wait for *thread* as well, which runs already and may end at any time."""
+        with self._lock:
+            self._adopted.append(thread)
+
     def alive(self) -> list[threading.Thread]:
         """Return those that run, without waiting for one that is being started."""
-        return [thread for thread in tuple(self._threads) if thread.is_alive()]
+        threads = (*tuple(self._threads), *tuple(self._adopted))
+        return [thread for thread in threads if thread.is_alive()]
 
     def dead(self) -> list[threading.Thread]:
-        """Return those that have ended."""
+        """Return those of its own that have ended."""
         return [thread for thread in tuple(self._threads) if not thread.is_alive()]
 
     def wait(

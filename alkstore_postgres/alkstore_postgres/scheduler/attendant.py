@@ -43,10 +43,14 @@ class Attendant:
 
     Args:
         limit: How long a database call may last, in seconds: a quarter more at the most.
+        left: Told of the thread of a loop that the caller has left behind in a call.
     """
 
-    def __init__(self, limit: float) -> None:
+    def __init__(
+        self, limit: float, left: Callable[[threading.Thread], None] | None = None
+    ) -> None:
         self._limit = limit
+        self._left = left
         self._lock = threading.Lock()
         self._connection: psycopg.Connection[Any] | None = None
         self._looks = 0
@@ -103,17 +107,21 @@ class Attendant:
             own.cancel()
             stop.detach(parker)
             if thread.ident is not None:  # it was started
-                self._let_go(parker, ended)
+                self._let_go(thread, parker, ended)
         if ended and ended[0] is not None:
             raise ended[0]
 
-    def _let_go(self, parker: Parker, ended: list[BaseException | None]) -> None:
+    def _let_go(
+        self, thread: threading.Thread, parker: Parker, ended: list[BaseException | None]
+    ) -> None:
         """Wait for the end of the loop, but not for long."""
         # The wake of the stop may still be remembered: then the first park returns at once.
         while not ended and parker.park(GRACE):
             pass
         if ended:
             return
+        if self._left is not None:
+            self._left(thread)
         logger.warning(
             "the scheduler is stopped; a database call of it is still under way, and gives "
             "the lease back when it ends"

@@ -42,7 +42,8 @@ class LeaderLoop:
         Args:
             stop: Ends the loop.
             watch: Told, in another thread, of each turn or renewal as the leader that went
-                well, and of each failure, which is logged here only when nobody is told.
+                well, and of each failure, which is logged here only when nobody is told; and
+                of the thread of a call that outlasts this one.
 
         Raises:
             LeadershipLost: Another runner holds the lease, or took it; with the seconds
@@ -51,7 +52,7 @@ class LeaderLoop:
             SchemaError: The schema does not fit.
         """
         # Nothing of the loop goes to the database without the attendant.
-        attendant = Attendant(self._ttl)
+        attendant = Attendant(self._ttl, None if watch is None else watch.left)
         database = attendant.watching(self._database)
         channel = wake_channel(database.schema)
         leases = Leases(database, channel)

@@ -102,7 +102,7 @@ class Term:
             try:
                 answer = self._leases.acquire(SCHEDULER_LOCK, self._owner, self._ttl)
             except DatabaseError as error:
-                self._nap(self._failures.note(error, "the scheduler's lease could not be had"))
+                self._rest_after(error, "the scheduler's lease could not be had")
                 continue
             if isinstance(answer, Lease):
                 self._failures.over()
@@ -124,13 +124,20 @@ class Term:
                 except (LeadershipLost, StoreClosed, SchemaError):
                     raise
                 except Exception as error:  # whatever it meets, the loop outlives it
-                    self._nap(self._failures.note(error, "a turn of the scheduler failed"))
+                    self._rest_after(error, "a turn of the scheduler failed")
                     if self._failures.useless:
                         raise LeadershipLost(
                             "stepped down: ticks keep failing", retry_after=self._ttl
                         ) from error
         finally:
             held.release()
+
+    def _rest_after(self, error: Exception, what: str) -> None:
+        """Tell of a failure and rest before the next try; after the stop there is none."""
+        if self._stop.cancelled:
+            logger.info("%s as it was being stopped: %s", what, error)
+        else:
+            self._nap(self._failures.note(error, what))
 
     def _turn(self, held: HeldLease) -> Outlook | None:
         """Renew the lease and fire what is due; return what comes next."""
@@ -224,7 +231,7 @@ class Term:
             raise
 
     def _good_turn(self, held: HeldLease) -> None:
-        if self._watch is not None:
+        if self._watch is not None and not self._stop.cancelled:
             self._watch.led(held.renewed_at + self._ttl)
         self._failures.over()
 

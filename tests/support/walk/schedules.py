@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
@@ -175,3 +176,6 @@ class OneTurn:
 
     def failed(self, error: BaseException) -> None:
         """Let it go on."""
+
+    def left(self, thread: threading.Thread) -> None:
+        """Let it end."""

@@ -274,3 +274,29 @@ def test_it_does_not_say_that_it_leads_when_its_lease_was_not_renewed(
     assert lease.watch is not None
     lease.watch.led(time.monotonic() + 100.0)
     assert runner.state == "leading"
+
+
+def test_it_waits_for_the_call_that_its_loop_left_behind(lease: Lease) -> None:
+    """Contract, section 11: while the lease may be held, it has not ended."""
+    goes_on = threading.Event()
+    call = threading.Thread(target=goes_on.wait, args=(30,), daemon=True)
+
+    def lead(stop: StopToken, watch: LeaderWatch) -> None:
+        lease.lead(stop, watch)
+        call.start()
+        watch.left(call)
+
+    runner = SchedulerRunner(lead, lease.standby).start()
+    try:
+        wait_until(lambda: runner.state == "leading")
+        assert not runner.stop(0.1)
+        health = runner.health()
+        assert (health.state, health.reason) == ("leading", "it is stopping")
+        assert not runner.join(0.05)
+        assert not runner.stop(0)
+    finally:
+        goes_on.set()
+    assert runner.stop(5)
+    assert runner.join(0)
+    assert runner.state == "stopped"
+    assert runner.health().reason == "it was stopped"

@@ -297,6 +297,26 @@ def test_stop_returns_a_second_after_the_time_limit_at_the_latest(
     assert one.join(5)
 
 
+def test_what_fails_when_nobody_waits_any_more_is_kept_and_not_logged(
+    runner: Callable[..., Plain], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Contract, section 11: nothing is tried again for which that would have to be told."""
+    release = threading.Event()
+    error = ConnectionError("cut")
+
+    def body(self: Plain) -> None:
+        if self.turns == 1:
+            release.wait()
+            raise error
+
+    one = runner(body).start()
+    assert not one.stop(0)
+    release.set()
+    assert one.join(5)
+    assert one.last_error is error
+    assert not caplog.records
+
+
 def test_stop_refuses_what_is_no_duration(runner: Callable[..., Plain]) -> None:
     with pytest.raises(InvalidOption):
         runner(Plain.idle).stop(-1)
