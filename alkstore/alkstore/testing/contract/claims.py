@@ -195,7 +195,7 @@ class ClaimsContract(Contract):
         engine.advance(11)
         assert queue.claim("worker") == []
         (letter,) = queue.dead()
-        assert (letter.id, letter.error) == (job, "expired")
+        assert (letter.id, letter.error, letter.attempts) == (job, "expired", 1)
 
     def test_a_job_that_lapsed_in_its_last_attempt_died_of_that_though_it_has_expired_too(
         self, engine: EngineHarness, store: Store

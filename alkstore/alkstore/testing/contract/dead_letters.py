@@ -102,6 +102,36 @@ class DeadLettersContract(Contract):
         assert queue.purge(older_than=50) == 1
         assert sorted(letter.id for letter in queue.dead()) == young
 
+    def test_purge_spares_those_that_died_lately_however_old_they_are(
+        self, engine: EngineHarness, queue: Queue
+    ) -> None:
+        queue.enqueue(1)
+        engine.advance(100)
+        assert claim(queue).fail("x")
+        assert queue.purge(older_than=50) == 0
+        engine.advance(50)
+        assert queue.purge(older_than=50) == 1
+
+    def test_what_is_live_is_nothing_to_purge_and_what_is_dead_nothing_to_cancel(
+        self, store: Store, queue: Queue
+    ) -> None:
+        dead, held, waiting = queue.enqueue_many(range(3))
+        first, second = queue.claim("worker", 2)
+        assert first.fail("x")
+        assert queue.purge([held, waiting]) == 0
+        assert queue.requeue([held, waiting]) == 0
+        assert not queue.cancel(dead)
+        assert [live(store, job).state for job in (held, waiting)] == ["processing", "pending"]
+        assert [letter.id for letter in queue.dead()] == [dead]
+        assert second.ack()
+
+    def test_an_id_that_is_given_twice_counts_once(self, queue: Queue) -> None:
+        first, second = bury(queue, 2)
+        assert queue.requeue([first, second, first]) == 2
+        for handle in queue.claim("worker", 2):
+            assert handle.fail("x")
+        assert queue.purge([first, second, first]) == 2
+
     def test_a_dead_letter_keeps_what_the_job_was(self, store: Store, queue: Queue) -> None:
         job = queue.enqueue(["x"], priority=-5, max_attempts=9)
         enqueued_at = live(store, job).enqueued_at

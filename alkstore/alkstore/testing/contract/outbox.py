@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from alkstore.errors import InvalidName, ReservedName
@@ -11,6 +13,7 @@ from alkstore.testing.contract.base import (
     PROMPT,
     Background,
     Contract,
+    claim,
     fall_asleep,
     live,
     spanning,
@@ -18,6 +21,17 @@ from alkstore.testing.contract.base import (
 )
 from alkstore.testing.harness import EngineHarness
 from alkstore.traits import JobHandle, Outbox, Store
+
+
+def _in_transaction(store: Store) -> int:
+    with store.transaction() as tx:
+        return store.outbox_enqueue_tx(tx, "mail", "x")
+
+
+SENDERS: dict[str, Callable[[Store], int]] = {
+    "an enqueue": lambda store: store.outbox("mail").enqueue("x"),
+    "an enqueue in a transaction": _in_transaction,
+}
 
 
 class OutboxContract(Contract):
@@ -54,6 +68,31 @@ class OutboxContract(Contract):
         assert not outbox.run_once("worker", seen.append)
         assert store.get_job(message) is None
         assert outbox.dead() == []
+
+    def test_one_message_is_delivered_at_a_time(self, outbox: Outbox) -> None:
+        messages = [outbox.enqueue(number) for number in range(3)]
+        seen: list[int] = []
+        for count in range(1, 4):
+            assert outbox.run_once("worker", lambda handle: seen.append(handle.id))
+            assert seen == messages[:count]
+            stats = outbox.stats()
+            assert (stats.ready, stats.running) == (3 - count, 0)
+        assert not outbox.run_once("worker", lambda handle: seen.append(handle.id))
+
+    def test_a_queue_of_the_same_name_has_dead_letters_of_its_own(
+        self, store: Store, outbox: Outbox
+    ) -> None:
+        queue = store.queue("mail")
+        message, job = outbox.enqueue("x"), queue.enqueue("x")
+        assert outbox.run_once("worker", lambda handle: handle.fail("no such address"))
+        assert claim(queue).fail("no such customer")
+        for own, foreign, there in ((job, message, queue), (message, job, outbox)):
+            assert [letter.id for letter in there.dead()] == [own]
+            assert there.requeue([foreign]) == 0
+            assert there.purge([foreign]) == 0
+        assert queue.purge() == 1
+        assert [letter.id for letter in outbox.dead()] == [message]
+        assert outbox.purge() == 1
 
     def test_the_delivery_runs_with_the_claim_held(self, store: Store, outbox: Outbox) -> None:
         outbox.enqueue(1)
@@ -147,12 +186,29 @@ class OutboxContract(Contract):
         assert seen == messages
         assert outbox.stats().ready == 0
 
+    @pytest.mark.parametrize("send", SENDERS.values(), ids=SENDERS)
     def test_a_message_that_comes_later_wakes_it(
+        self, store: Store, other: Store, outbox: Outbox, send: Callable[[Store], int]
+    ) -> None:
+        seen: list[int] = []
+        messages = [outbox.enqueue("the first")]
+        runner = store.start_outbox("mail", lambda handle: seen.append(handle.id))
+        wait_until(lambda: seen == messages)
+        wait_until(lambda: outbox.stats().running == 0)
+        fall_asleep()
+        messages.append(send(other))
+        wait_until(lambda: seen == messages, PROMPT)
+        assert runner.stop(LIMIT)
+
+    def test_a_message_with_a_delay_is_delivered_when_it_is_due(
         self, engine: EngineHarness, store: Store, outbox: Outbox
     ) -> None:
         seen: list[int] = []
         runner = store.start_outbox("mail", lambda handle: seen.append(handle.id))
         message = outbox.enqueue("x", delay=3600)
+        now = outbox.enqueue("y")
+        wait_until(lambda: seen)
+        assert seen == [now]
         engine.advance(3600)
-        wait_until(lambda: seen == [message])
+        wait_until(lambda: seen == [now, message])
         assert runner.stop(LIMIT)

@@ -100,6 +100,17 @@ class QueuesContract(Contract):
         assert handle.lost
         assert not handle.ack()
 
+    def test_cancel_deletes_a_job_whose_claim_has_lapsed(
+        self, engine: EngineHarness, store: Store, queue: Queue
+    ) -> None:
+        job = queue.enqueue(1)
+        handle = claim(queue)
+        engine.advance(301)
+        assert queue.cancel(job)
+        assert store.get_job(job) is None
+        assert not handle.ack()
+        assert queue.claim("worker") == []
+
     def test_cancel_touches_jobs_of_its_own_queue_only(self, store: Store, queue: Queue) -> None:
         job = queue.enqueue(1)
         assert not store.queue("another").cancel(job)

@@ -10,6 +10,15 @@ import pytest
 from alkstore.testing.contract.base import Contract, claim, live, schedule, spanning
 from alkstore.testing.harness import EngineHarness
 from alkstore.traits import Store
+from alkstore.values import Schedule
+
+OPTIONS: dict[str, Any] = {"priority": 5, "expires": 60, "max_attempts": 9, "catch_up": "latest"}
+OTHERS: dict[str, Any] = {"priority": -2, "expires": 7, "max_attempts": 1, "catch_up": "all"}
+
+
+def stamps(of: Schedule) -> list[object]:
+    """Return the options of a schedule."""
+    return [getattr(of, name) for name in OPTIONS]
 
 
 class RegisteringAgainContract(Contract):
@@ -51,6 +60,50 @@ class RegisteringAgainContract(Contract):
             store.schedule("s", "@every 1h", "q", 1, **changed).next_fire_at == first.next_fire_at
         )
         assert engine.tick(store) == 1
+
+    @pytest.mark.parametrize(
+        "changed",
+        [{}, {"catch_up": "latest"}, {"priority": 5}, {"expires": 60}, {"max_attempts": 9}],
+        ids=str,
+    )
+    def test_what_has_fired_never_fires_again_whatever_is_registered_anew(
+        self, engine: EngineHarness, store: Store, changed: Any
+    ) -> None:
+        store.schedule("s", "@every 1h", "q", 1)
+        engine.advance(3601)
+        assert engine.tick(store) == 1
+        before = schedule(store, "s")
+        for queue, payload in (("q", 1), ("another", 2)):
+            again = store.schedule("s", "@every 1h", queue, payload, **changed)
+            assert again.next_fire_at == before.next_fire_at
+            assert again.last_fire_at == before.last_fire_at
+            assert engine.tick(store) == 0
+
+    @pytest.mark.parametrize("spec", ["@every 1h", "@every 2h"])
+    @pytest.mark.parametrize(
+        "options",
+        [OTHERS, *({**OPTIONS, name: OTHERS[name]} for name in OPTIONS)],
+        ids=["all", *OPTIONS],
+    )
+    def test_an_option_is_what_was_registered_last(
+        self, store: Store, spec: str, options: Any
+    ) -> None:
+        store.schedule("s", "@every 1h", "q", 1, **OPTIONS)
+        again = store.schedule("s", spec, "q", 1, **options)
+        fresh = store.schedule("fresh", spec, "q", 1, **options)
+        assert stamps(again) == stamps(fresh)
+        assert stamps(schedule(store, "s")) == stamps(fresh)
+
+    @pytest.mark.parametrize("dropped", OPTIONS)
+    def test_an_option_that_is_not_given_any_more_is_dropped(
+        self, store: Store, dropped: str
+    ) -> None:
+        store.schedule("s", "@every 1h", "q", 1, **OPTIONS)
+        options: Any = {name: value for name, value in OPTIONS.items() if name != dropped}
+        again = store.schedule("s", "@every 1h", "q", 1, **options)
+        fresh = store.schedule("fresh", "@every 1h", "q", 1, **options)
+        assert stamps(again) == stamps(fresh)
+        assert stamps(schedule(store, "s")) == stamps(fresh)
 
     def test_the_same_anchor_in_another_zone_is_the_same(
         self, engine: EngineHarness, store: Store
@@ -94,7 +147,12 @@ class RegisteringAgainContract(Contract):
             without = store.schedule("s", "@every 1h", "q", 1)
         assert without.next_fire_at in span + 3600
 
-    def test_registering_a_paused_schedule_again_leaves_it_paused(self, store: Store) -> None:
+    @pytest.mark.parametrize("spec", ["@every 1h", "@every 60m", "@every 2h"])
+    def test_registering_a_paused_schedule_again_leaves_it_paused(
+        self, engine: EngineHarness, store: Store, spec: str
+    ) -> None:
         store.schedule("s", "@every 1h", "q", 1)
         store.pause("s")
-        assert store.schedule("s", "@every 1h", "q", 2).paused
+        assert store.schedule("s", spec, "q", 2).paused
+        engine.advance(9000)
+        assert engine.tick(store) == 0

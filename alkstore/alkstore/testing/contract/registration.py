@@ -7,14 +7,9 @@ from typing import Any
 
 import pytest
 
-from alkstore.errors import EncodeError, InvalidName, InvalidSpec, UnknownSchedule
-from alkstore.testing.contract.base import (
-    boundary,
-    live,
-    refused,
-    schedule,
-    spanning,
-)
+from alkstore.errors import EncodeError, InvalidName, InvalidSpec
+from alkstore.testing.contract.base import boundary, refused, spanning
+from alkstore.testing.contract.pausing import PausingContract
 from alkstore.testing.contract.registering_again import RegisteringAgainContract
 from alkstore.testing.harness import EngineHarness
 from alkstore.traits import Store
@@ -46,7 +41,7 @@ NO_SPECS: list[Any] = [
 ]  # fmt: skip
 
 
-class RegistrationContract(RegisteringAgainContract):
+class RegistrationContract(RegisteringAgainContract, PausingContract):
     """A schedule is upserted by name, and a refusal leaves no trace."""
 
     def test_a_spec_of_the_grammar_is_accepted(self, store: Store) -> None:
@@ -137,65 +132,3 @@ class RegistrationContract(RegisteringAgainContract):
         engine.advance(3601)
         assert engine.tick(store) == 0
         assert store.queue("q").size() == 1
-
-    def test_a_paused_schedule_fires_nothing(self, engine: EngineHarness, store: Store) -> None:
-        store.schedule("s", "@every 1h", "q", 1)
-        assert store.pause("s")
-        assert schedule(store, "s").paused
-        engine.advance(9000)
-        assert engine.tick(store) == 0
-
-    def test_a_resumed_schedule_goes_on_at_the_first_boundary_of_the_old_grid_after_now(
-        self, engine: EngineHarness, store: Store
-    ) -> None:
-        store.schedule("s", "@every 1h", "q", 1)
-        first = boundary(store, "s")
-        assert store.pause("s")
-        engine.advance(2.5 * 3600)
-        assert store.resume("s")
-        assert engine.tick(store) == 0
-        assert boundary(store, "s") == first + timedelta(hours=2)
-        assert not schedule(store, "s").paused
-        engine.advance(1800)
-        assert engine.tick(store) == 1
-
-    def test_resuming_what_is_not_paused_leaves_an_owed_boundary(
-        self, engine: EngineHarness, store: Store
-    ) -> None:
-        first = store.schedule("s", "@every 1h", "q", 1)
-        engine.advance(3700)
-        assert store.resume("s")
-        assert boundary(store, "s") == first.next_fire_at
-        assert engine.tick(store) == 1
-
-    def test_pause_and_resume_tell_whether_there_is_such_a_schedule(self, store: Store) -> None:
-        assert not store.pause("s")
-        assert not store.resume("s")
-        store.schedule("s", "@every 1h", "q", 1)
-        assert store.pause("s")
-        assert store.pause("s")
-        assert store.resume("s")
-        assert store.resume("s")
-
-    def test_run_now_fires_one_extra_job_and_moves_no_boundary(
-        self, engine: EngineHarness, store: Store
-    ) -> None:
-        before = store.schedule("s", "@every 1h", "q", [1], priority=3, expires=9, max_attempts=2)
-        engine.advance(60)
-        with spanning(engine) as span:
-            job = live(store, store.run_now("s"))
-        assert (job.queue, job.payload, job.priority) == ("q", [1], 3)
-        assert (job.max_attempts, job.schedule, job.scheduled_for) == (2, "s", None)
-        assert job.expires_at in span + 9
-        assert store.get_schedule("s") == before
-
-    def test_a_paused_schedule_can_be_run_now(self, store: Store) -> None:
-        store.schedule("s", "@every 1h", "q", 1)
-        store.pause("s")
-        assert store.get_job(store.run_now("s")) is not None
-
-    def test_there_is_nothing_to_run_of_a_schedule_that_does_not_exist(self, store: Store) -> None:
-        with pytest.raises(UnknownSchedule) as refused:
-            store.run_now("s")
-        assert isinstance(refused.value, KeyError)
-        assert store.get_schedule("s") is None

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from alkstore.errors import InvalidOption
-from alkstore.testing.contract.base import Contract, claim, live, refused, spanning
+from alkstore.testing.contract.base import claim, live, spanning
+from alkstore.testing.contract.settling_many import LATER_CLAIMS, SettlingManyContract
 from alkstore.testing.harness import EngineHarness
 from alkstore.traits import JobHandle, Queue, Store
 
@@ -25,43 +26,24 @@ CALLS: dict[str, Callable[[JobHandle], bool]] = {
 every_call = pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 
 
-def _lapse_and_claim(engine: EngineHarness, queue: Queue, _: JobHandle) -> None:
-    engine.advance(301)
-    assert queue.claim("worker")
-
-
-def _release_and_claim(_: EngineHarness, queue: Queue, handle: JobHandle) -> None:
-    assert handle.release()
-    assert queue.claim("worker")
-
-
-def _retry_and_claim(_: EngineHarness, queue: Queue, handle: JobHandle) -> None:
-    assert handle.retry("x", 0)
-    assert queue.claim("worker")
-
-
-def _requeue_and_claim(_: EngineHarness, queue: Queue, handle: JobHandle) -> None:
-    assert handle.fail("x")
-    assert queue.requeue([handle.id]) == 1
-    assert queue.claim("worker")
-
-
-LATER_CLAIMS = {
-    "a lapse": _lapse_and_claim,
-    "a release": _release_and_claim,
-    "a retry": _retry_and_claim,
-    "a requeue": _requeue_and_claim,
+HAPPENINGS: dict[str, Callable[[Queue, JobHandle], object]] = {
+    "a heartbeat": lambda _, handle: handle.heartbeat(900),
+    "heartbeat_many": lambda queue, handle: queue.heartbeat_many([handle], at_least=900),
+    "a release": lambda _, handle: handle.release(),
+    "a retry": lambda _, handle: handle.retry("x"),
+    "a retry at once": lambda _, handle: handle.retry("x", 0),
+    "a requeue": lambda queue, handle: handle.fail("x") and queue.requeue([handle.id]),
 }
 
+LASTING = (
+    "queue", "raw", "priority", "max_attempts", "visibility_timeout", "base_backoff", "schedule",
+    "scheduled_for", "enqueued_at",
+)  # fmt: skip
+"""What of a job nothing changes."""
 
-class SettlingContract(Contract):
+
+class SettlingContract(SettlingManyContract):
     """A settling call ends its own claim, and no other."""
-
-    @pytest.fixture
-    def held(self, queue: Queue) -> JobHandle:
-        """Return the handle of a job that was claimed for the first time."""
-        queue.enqueue({"n": 1})
-        return claim(queue)
 
     def test_an_acked_job_never_runs_again(
         self, engine: EngineHarness, store: Store, queue: Queue, held: JobHandle
@@ -118,6 +100,29 @@ class SettlingContract(Contract):
         assert (job.worker_id, job.claim_expires_at) == (None, None)
         assert [again.id for again in queue.claim("worker", 2)] == [first, second]
 
+    @pytest.mark.parametrize("happens", HAPPENINGS.values(), ids=HAPPENINGS)
+    def test_a_fired_job_keeps_what_it_is_whatever_happens_to_it(
+        self,
+        engine: EngineHarness,
+        store: Store,
+        happens: Callable[[Queue, JobHandle], object],
+    ) -> None:
+        queue = store.queue("mail")
+        store.schedule("s", "@every 1h", "mail", [1], priority=4, expires=900, max_attempts=7)
+        engine.advance(3601)
+        assert engine.tick(store) == 1
+        handle = claim(queue)
+        before = live(store, handle.id)
+        assert (before.schedule, before.scheduled_for is None) == ("s", False)
+        assert happens(queue, handle)
+        after = live(store, handle.id)
+        assert [getattr(after, name) for name in LASTING] == [
+            getattr(before, name) for name in LASTING
+        ]
+        # A dead letter does not expire, and so neither does what has been one.
+        was_dead = happens is HAPPENINGS["a requeue"]
+        assert after.expires_at == (None if was_dead else before.expires_at)
+
     def test_a_release_gives_back_one_attempt_and_no_other(
         self, store: Store, queue: Queue, held: JobHandle
     ) -> None:
@@ -163,11 +168,20 @@ class SettlingContract(Contract):
         assert (live(store, job).state, queue.dead()) == ("processing", [])
 
     @every_call
+    @pytest.mark.parametrize(
+        "options",
+        [{}, {"max_attempts": 1}, {"expires": 20}],
+        ids=["ordinary", "used up", "expired"],
+    )
     def test_a_claim_that_lapsed_but_that_nobody_took_is_still_the_holders(
-        self, engine: EngineHarness, store: Store, call: Callable[[JobHandle], bool]
+        self,
+        engine: EngineHarness,
+        store: Store,
+        call: Callable[[JobHandle], bool],
+        options: Any,
     ) -> None:
         queue = store.queue("mail", visibility_timeout=10)
-        queue.enqueue(1)
+        queue.enqueue(1, **options)
         handle = claim(queue)
         engine.advance(60)
         assert call(handle)
@@ -228,43 +242,3 @@ class SettlingContract(Contract):
         assert not call(held)
         assert (queue.size(), queue.dead()) == (0, [])
         assert (held.settled, held.lost) == (True, False)
-
-    def test_ack_many_finishes_those_that_are_still_held(self, store: Store, queue: Queue) -> None:
-        jobs = queue.enqueue_many(range(4))
-        handles = queue.claim("worker", 4)
-        assert handles[0].release()
-        assert queue.cancel(jobs[1])
-        assert queue.ack_many(handles) == 2
-        assert [handle.settled for handle in handles] == [True, False, True, True]
-        assert [handle.lost for handle in handles] == [False, True, False, False]
-        assert queue.ack_many(handles) == 0
-        assert queue.ack_many([]) == 0
-        assert queue.size() == 1
-        assert store.get_job(jobs[0]) is not None
-
-    def test_a_handle_that_is_not_of_this_queue_is_refused(
-        self, store: Store, queue: Queue, held: JobHandle
-    ) -> None:
-        another = store.queue("another")
-        another.enqueue(1)
-        for stranger in (claim(another), held.id, None):
-            with refused(InvalidOption, stranger):
-                queue.ack_many([held, cast("JobHandle", stranger)])
-            with refused(InvalidOption, stranger):
-                queue.heartbeat_many([held, cast("JobHandle", stranger)])
-        assert (queue.stats().running, another.stats().running) == (1, 1)
-
-    def test_heartbeat_many_extends_those_that_are_still_held(
-        self, engine: EngineHarness, store: Store
-    ) -> None:
-        store.queue("mail", visibility_timeout=10).enqueue(1)
-        store.queue("mail", visibility_timeout=100).enqueue(2)
-        queue = store.queue("mail")
-        gone = queue.enqueue(3)
-        handles = queue.claim("worker", 3)
-        assert queue.cancel(gone)
-        with spanning(engine) as span:
-            assert queue.heartbeat_many(handles, at_least=50) == 2
-        for handle, held_for in zip(handles, (50, 100), strict=False):
-            assert live(store, handle.id).claim_expires_at in span + held_for
-        assert [handle.lost for handle in handles] == [False, False, True]

@@ -14,9 +14,12 @@ from alkstore.testing.contract.base import (
     PROMPT,
     Background,
     Contract,
+    claim,
     fall_asleep,
     live,
+    spanning,
 )
+from alkstore.testing.harness import EngineHarness
 from alkstore.traits import Store
 
 
@@ -48,6 +51,21 @@ class TransactionsContract(Contract):
         assert (found.queue, found.payload, found.priority) == ("mail", {"n": 1}, 2)
         assert found.max_attempts == 4
         assert live(other, message).max_attempts == 5
+
+    def test_a_delay_counts_from_the_enqueue_not_from_the_commit(
+        self, engine: EngineHarness, store: Store
+    ) -> None:
+        with store.transaction() as tx:
+            with spanning(engine) as span:
+                job = store.enqueue_tx(tx, "mail", 1, delay=60, expires=600)
+                message = store.outbox_enqueue_tx(tx, "mail", 1, delay=60)
+            engine.advance(30)
+        for stored in (live(store, job), live(store, message)):
+            assert stored.run_at in span + 60
+            assert stored.enqueued_at in span
+        assert live(store, job).expires_at in span + 600
+        engine.advance(30)
+        assert claim(store.queue("mail")).id == job
 
     def test_a_rollback_leaves_nothing(self, store: Store) -> None:
         with rolled_back(store) as tx:

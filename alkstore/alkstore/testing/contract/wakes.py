@@ -25,10 +25,19 @@ def hears(listener: Listener, channel: str) -> bool:
     return listener.wait(LIMIT) == Wake(channel)
 
 
+def _in_transaction(store: Store) -> None:
+    with store.transaction() as tx:
+        store.enqueue_tx(tx, "mail", 1)
+
+
 CAUSES: dict[str, Callable[[Store], object]] = {
     "enqueue": lambda store: store.queue("mail").enqueue(1),
     "enqueue_many": lambda store: store.queue("mail").enqueue_many([1]),
+    "an enqueue with a delay": lambda store: store.queue("mail").enqueue(1, delay=3600),
+    "an enqueue in a transaction": _in_transaction,
     "retry": lambda store: claim(store.queue("mail")).retry("x", 0),
+    "a retry with a delay": lambda store: claim(store.queue("mail")).retry("x", 3600),
+    "a retry on the curve": lambda store: claim(store.queue("mail")).retry("x"),
     "release": lambda store: claim(store.queue("mail")).release(),
     "run_now": lambda store: store.run_now("s"),
 }
@@ -94,6 +103,16 @@ class WakesContract(Contract):
             store.notify("news")
             fall_asleep()
             assert hears(listener, "news")
+
+    def test_wakes_of_two_channels_that_nobody_waits_for_are_remembered_both(
+        self, store: Store, other: Store
+    ) -> None:
+        with store.listen("news", "sport") as listener:
+            other.notify("news")
+            other.notify("sport")
+            fall_asleep()
+            heard = [listener.wait(LIMIT) for _ in range(2)]
+            assert sorted(wake.channel for wake in heard if wake) == ["news", "sport"]
 
     def test_a_wait_ends_when_the_time_is_up(self, store: Store) -> None:
         with store.listen("news") as listener:
