@@ -24,7 +24,7 @@ from alkstore.options import (
     resolve_queue,
 )
 from alkstore.runners import StartedRunners
-from alkstore.runners.pool import check_work
+from alkstore.runners.work import check_work
 from alkstore.stop_token import StopToken, check_stop
 from alkstore.traits import Delivery, Handler, Listener, LockHandle, Outbox, Queue, Runner
 from alkstore.values import Job, Schedule

@@ -10,7 +10,7 @@ from alkstore.arguments import Seconds
 from alkstore.names import check_name
 from alkstore.options import EnqueueOptions
 from alkstore.runners.deliver import deliver
-from alkstore.runners.pool import check_work
+from alkstore.runners.work import check_work
 from alkstore.stop_token import StopToken, check_stop
 from alkstore.traits import Delivery, Queue
 from alkstore.values import DeadJob, Job, QueueStats

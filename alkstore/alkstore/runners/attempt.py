@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 from alkstore.error_text import error_text
+from alkstore.runners.work import Work, call
 from alkstore.traits import JobHandle
-
-Work = Callable[[JobHandle], object]
-"""A handler or a delivery."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +36,8 @@ def attempt(
 ) -> Outcome:
     """Call *work* with *handle* and tell what is to become of the claim.
 
+    When it returns what is still to be run, such as a coroutine, that is a failed attempt.
+
     Args:
         work: The application's code.
         handle: The claim.
@@ -47,7 +46,7 @@ def attempt(
             like included, is a failed attempt.
     """
     try:
-        work(handle)
+        call(work, handle)
     except exits as raised:
         return SETTLED if handle.settled else Outcome("release", raised=raised)
     except BaseException as raised:  # noqa: BLE001 - the caller decides by the outcome

@@ -6,7 +6,8 @@ from alkstore._typing import override
 from alkstore.runners.attempt import Outcome, attempt
 from alkstore.runners.deliver import EXITS, log_failure
 from alkstore.runners.pause import pause
-from alkstore.runners.pool import JobPool, check_work
+from alkstore.runners.pool import JobPool
+from alkstore.runners.work import check_work
 from alkstore.traits import Delivery, JobHandle, Queue
 
 _PART = "delivery"
@@ -31,7 +32,8 @@ class OutboxRunner(JobPool):
         worker_id: Who claims; ``None``: the host, the process and a random text.
 
     Raises:
-        InvalidOption: *delivery* cannot be called, or *concurrency* is out of range.
+        InvalidOption: *delivery* cannot be called, or is a coroutine function or a generator
+            function; or *concurrency* is out of range.
         InvalidName: *worker_id* breaks the naming rule.
     """
 

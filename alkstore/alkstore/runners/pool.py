@@ -9,7 +9,6 @@ from typing import Any
 
 from alkstore._typing import override
 from alkstore.arguments import positive_int
-from alkstore.errors import InvalidOption
 from alkstore.names import check_name
 from alkstore.runners.attempt import RELEASE, Outcome
 from alkstore.runners.claims import Claims
@@ -219,14 +218,3 @@ def round_down(count: int) -> int:
         return count
     shift = count.bit_length() - 2
     return count >> shift << shift
-
-
-def check_work(work: object, kind: str) -> None:
-    """Refuse what cannot be called.
-
-    Raises:
-        InvalidOption: *work* is no callable.
-    """
-    if not callable(work):
-        msg = f"the {kind} must be callable, not a {type(work).__name__}"
-        raise InvalidOption(msg)

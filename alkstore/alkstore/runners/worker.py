@@ -9,7 +9,8 @@ from alkstore._typing import override
 from alkstore.runners.attempt import Outcome, attempt
 from alkstore.runners.heartbeats import Heartbeats
 from alkstore.runners.pace import Pace
-from alkstore.runners.pool import JobPool, check_work
+from alkstore.runners.pool import JobPool
+from alkstore.runners.work import check_work
 from alkstore.traits import Handler, JobHandle, Queue
 
 _logger = logging.getLogger(__name__)
@@ -34,7 +35,8 @@ class WorkerRunner(JobPool):
         worker_id: Who claims; ``None``: the host, the process and a random text.
 
     Raises:
-        InvalidOption: *handler* cannot be called, or *concurrency* is out of range.
+        InvalidOption: *handler* cannot be called, or is a coroutine function or a generator
+            function; or *concurrency* is out of range.
         InvalidName: *worker_id* breaks the naming rule.
     """
 

@@ -15,10 +15,14 @@ class Delivery(Protocol):
     the message again, with the same `JobHandle.id`, which the receiver may use for its
     own deduplication. A delivery that takes longer than the visibility timeout calls
     `JobHandle.heartbeat` itself.
+
+    It does its work while it is called. A coroutine function or a generator function does
+    nothing then, so it is refused (`InvalidOption`), and a call that returns a coroutine, another
+    awaitable or a generator counts as a failed attempt: call ``asyncio.run()`` inside.
     """
 
     def __call__(self, handle: JobHandle, /) -> object:
-        """Deliver the message behind *handle*; what is returned is ignored.
+        """Deliver the message behind *handle*; what is returned is not kept.
 
         Args:
             handle: The claimed message.
@@ -32,10 +36,12 @@ class Handler(Protocol):
     Returning acknowledges the job, unless the handler settled it itself; raising retries
     it on the curve. The worker sends heartbeats while it runs; `JobHandle.lost` tells a
     long handler that its claim is gone.
+
+    It does its work while it is called, under the same rule as a `Delivery`.
     """
 
     def __call__(self, handle: JobHandle, /) -> object:
-        """Work on the job behind *handle*; what is returned is ignored.
+        """Work on the job behind *handle*; what is returned is not kept.
 
         Args:
             handle: The claimed job.

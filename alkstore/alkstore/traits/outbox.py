@@ -63,7 +63,8 @@ class Outbox(Protocol):
 
         Raises:
             InvalidName: *worker_id* breaks the naming rule.
-            InvalidOption: *delivery* cannot be called.
+            InvalidOption: *delivery* cannot be called, or is a coroutine function or a generator
+                function.
             DatabaseError: The claim failed, or its end could not be written: the message is
                 delivered again when the claim lapses.
         """
@@ -81,7 +82,8 @@ class Outbox(Protocol):
 
         Raises:
             InvalidName: *worker_id* breaks the naming rule.
-            InvalidOption: *delivery* cannot be called, or *stop* is no stop token.
+            InvalidOption: *delivery* cannot be called, or is a coroutine function or a generator
+                function; or *stop* is no stop token.
             StoreClosed: The store was closed.
         """
         ...

@@ -264,8 +264,9 @@ class Store(Scheduler, Protocol):
 
         Raises:
             InvalidName: *queue* breaks the naming rule (`ReservedName` when reserved).
-            InvalidOption: *handler* cannot be called, *concurrency* is out of range, or an
-                option is unknown or impossible.
+            InvalidOption: *handler* cannot be called or is a coroutine function or a generator
+                function (see `Handler`), *concurrency* is out of range, or an option is unknown
+                or impossible.
         """
         ...
 
@@ -284,7 +285,8 @@ class Store(Scheduler, Protocol):
 
         Raises:
             InvalidName: *name* breaks the naming rule (`ReservedName` when reserved).
-            InvalidOption: *delivery* cannot be called, or *concurrency* is out of range.
+            InvalidOption: *delivery* cannot be called or is a coroutine function or a generator
+                function (see `Delivery`), or *concurrency* is out of range.
         """
         ...
 

@@ -13,7 +13,7 @@ from alkstore.names import check_name
 from alkstore.options import EnqueueOptions
 from alkstore.runners.deliver import deliver
 from alkstore.runners.pause import pause
-from alkstore.runners.pool import check_work
+from alkstore.runners.work import check_work
 from alkstore.stop_token import StopToken, check_stop
 from alkstore.traits import Delivery, Queue
 from alkstore.values import DeadJob, Job, QueueStats
@@ -49,7 +49,8 @@ class PostgresOutbox:
 
         Raises:
             InvalidName: *worker_id* breaks the naming rule.
-            InvalidOption: *delivery* cannot be called.
+            InvalidOption: *delivery* cannot be called, or is a coroutine function or a generator
+                function.
             DatabaseError: No message could be claimed, or what became of one could not be
                 written for 10 s; it is delivered again when its claim lapses.
         """
@@ -67,7 +68,8 @@ class PostgresOutbox:
 
         Raises:
             InvalidName: *worker_id* breaks the naming rule.
-            InvalidOption: *delivery* cannot be called, or *stop* is no stop token.
+            InvalidOption: *delivery* cannot be called, or is a coroutine function or a generator
+                function; or *stop* is no stop token.
             StoreClosed: The store was closed.
             SchemaError: The schema does not fit.
             DatabaseError: The database failed in a way that no retry mends.
