@@ -310,4 +310,5 @@ class Supervisor:
             return frozen
         now = time.monotonic()
         slow = self._status.slowness(now, self._begun_at, self._patience)
-        return slow or self._problem()
+        problem = self._problem()  # looked for in any case: the details tell what was found
+        return slow or problem

@@ -211,6 +211,21 @@ def test_its_health_never_waits_long_for_the_database_and_asks_it_once(lease: Le
         assert runner.stop(5)
 
 
+def test_its_details_are_no_old_ones_when_it_is_ill_for_another_reason(lease: Lease) -> None:
+    review: dict[str, Any] = {"quarantined": {}}
+    runner = SchedulerRunner(lease.lead, lease.standby, lambda: review).start()
+    try:
+        wait_until(lambda: runner.state == "leading")
+        assert "quarantined" not in runner.health().details
+        review = {"quarantined": {"nightly": "invalid spec"}}
+        runner._patience = 0.0
+        health = runner.health()
+        assert "last good turn" in str(health.reason)
+        assert health.details["quarantined"] == {"nightly": "invalid spec"}
+    finally:
+        assert runner.stop(5)
+
+
 def test_a_slow_answer_is_no_missing_one(lease: Lease) -> None:
     """With very many schedules one look takes longer than a health call waits."""
     goes_on = threading.Semaphore(0)
