@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import NoReturn
+from typing import Any, NoReturn
 from unittest import mock
 
 import pytest
 
-from alkstore import JobHandle, Store
+from alkstore import InvalidOption, JobHandle, Store
 from alkstore.memory import ManualClock, MemoryStore
 from alkstore.testing import (
     EngineHarness,
@@ -55,11 +55,116 @@ def test_a_failed_assertion_shows_what_was_wanted_and_what_is_there(store: Store
         assert_enqueued(store.queue("another"))
 
 
-def test_a_field_that_does_not_exist_is_a_mistake_of_the_test(store: Store) -> None:
+@pytest.mark.parametrize("there", [0, 1])
+def test_a_field_that_does_not_exist_is_a_mistake_of_the_test(store: Store, there: int) -> None:
+    queue = store.queue("mail")
+    queue.enqueue_many([1] * there)
+    known = "it has: attempts, .*, priority, queue, raw, run_at, .*, worker_id$"
+    for mistaken in (
+        lambda: assert_enqueued(queue, colour="red"),
+        lambda: assert_enqueued(queue, {"another": 1}, count=0, colour="red"),
+        lambda: assert_not_enqueued(queue, {"another": 1}, colour="red"),
+    ):
+        with pytest.raises(TypeError, match="a Job has no 'colour'; " + known):
+            mistaken()
+    for field in ("colour", "count", "stored", "peek", "__class__"):
+        with pytest.raises(TypeError, match=f"a Job has no '{field}'"):
+            assert_not_enqueued(queue, **{field: 1})
+    with pytest.raises(
+        TypeError, match=r"a DeadJob has no 'colour'; it has: .*, died_at, .*, raw, "
+    ):
+        assert_dead(queue, count=0, colour="red")
+    with pytest.raises(
+        TypeError, match=r"a Schedule has no 'colour'; it has: .*, spec, starts_at$"
+    ):
+        assert_scheduled(store, "report", colour="red")
+    if there:
+        assert_enqueued(queue, raw=b"1", state="pending", worker_id=None)
+
+
+@pytest.mark.parametrize("count", [True, False, -1, "1", 1.0])
+def test_a_count_is_a_number(store: Store, count: Any) -> None:
     queue = store.queue("mail")
     queue.enqueue(1)
-    with pytest.raises(TypeError, match="a Job has no 'colour'"):
-        assert_enqueued(queue, colour="red")
+    for asserting in (assert_enqueued, assert_dead):
+        with pytest.raises(InvalidOption, match="count must be an int of at least 0, or None, not"):
+            asserting(queue, count=count)
+
+
+def test_what_is_no_queue_is_a_mistake_of_the_test(store: Store) -> None:
+    name = type(store).__name__
+    for where, told in ((store, f"a {name}"), ("mail", "'mail'"), (None, "a NoneType")):
+        mistaken: Any = where
+        message = rf"a queue or an outbox is needed, such as store.queue\('mail'\), not {told}$"
+        for asserting in (assert_enqueued, assert_not_enqueued, assert_dead):
+            with pytest.raises(TypeError, match=message):
+                asserting(mistaken, 1)
+    kind: Any = type(store.queue("mail"))
+    with pytest.raises(TypeError, match="not the class "):
+        assert_not_enqueued(kind)
+    no_store: Any = store.queue("mail")
+    with pytest.raises(TypeError, match="a store is needed, not a "):
+        assert_scheduled(no_store, "report")
+
+
+@pytest.mark.parametrize(
+    ("error", "told"), [(ValueError, "the class ValueError"), (ValueError("x"), "a ValueError")]
+)
+def test_an_error_is_looked_for_by_its_text(store: Store, error: Any, told: str) -> None:
+    with pytest.raises(TypeError, match=f"a part of the error's text, a str, not {told}$"):
+        assert_dead(store.queue("mail"), error=error)
+
+
+def test_a_failed_assertion_shows_ten_jobs_and_how_many_there_are_more(store: Store) -> None:
+    queue = store.queue("mail")
+    queue.enqueue_many(range(10))
+    with pytest.raises(AssertionError) as failed:
+        assert_enqueued(queue, "x")
+    assert (str(failed.value).count(" Job("), "more" in str(failed.value)) == (10, False)
+    queue.enqueue_many(range(15))
+    with pytest.raises(AssertionError, match="found 25;") as failed:
+        assert_enqueued(queue, count=3)
+    assert str(failed.value).count(" Job(") == 10
+    assert str(failed.value).endswith("\n  and 15 more")
+
+
+def test_a_failed_assertion_tells_that_the_job_is_dead(store: Store) -> None:
+    queue = store.queue("mail")
+    queue.enqueue_many(["one", "two"], priority=3)
+    drain(store, "mail", lambda handle: handle.fail("no such customer"))
+    with pytest.raises(AssertionError) as failed:
+        assert_enqueued(queue, "one", priority=3, state="pending")
+    message = str(failed.value)
+    assert "found 0; there is: nothing\nbut among the dead letters there is:\n  'one' " in message
+    assert "no such customer" in message
+    assert "'two'" not in message
+    for payload, priority in (("three", 3), ("one", 4)):
+        with pytest.raises(AssertionError) as failed:
+            assert_enqueued(queue, payload, priority=priority)
+        assert "dead" not in str(failed.value)
+    queue.enqueue("one")
+    with pytest.raises(AssertionError) as failed:
+        assert_not_enqueued(queue, "one")
+    assert "dead" not in str(failed.value)
+
+
+def test_what_no_claim_has_met_yet_is_live_and_a_drain_makes_it_dead(
+    engine: EngineHarness, store: Store
+) -> None:
+    queue = store.queue("mail", max_attempts=1)
+    queue.enqueue("expired", expires=5)
+    queue.enqueue("used up", priority=1)
+    assert [handle.payload for handle in queue.claim("one that dies")] == ["used up"]
+    engine.advance(301)
+    stats = queue.stats()
+    assert (stats.ready, stats.delayed, stats.retrying, stats.running, stats.dead) == (0,) * 5
+    assert_enqueued(queue, count=2)
+    with pytest.raises(AssertionError, match=r"but among the live jobs .*:\n  'expired' Job"):
+        assert_dead(queue, "expired", error="expired")
+    assert len(drain(store, "mail", lambda _: None)) == 0
+    assert_not_enqueued(queue)
+    assert_dead(queue, "expired", error="expired")
+    assert_dead(queue, "used up", error="max attempts exceeded")
 
 
 def test_dead_letters_are_found_by_a_part_of_their_error(store: Store) -> None:
@@ -198,6 +303,44 @@ def test_no_attempt_is_made_beyond_the_limit(store: Store) -> None:
         deliver_all(store, "mail", lambda _: None, limit=2)
     assert_enqueued(queue, 2, attempts=0, count=1)
     assert_enqueued(outbox, 2, attempts=0, count=1)
+
+
+async def coroutine_function(_: JobHandle) -> None:
+    raise AssertionError
+
+
+@pytest.mark.parametrize("there", [0, 1])
+@pytest.mark.parametrize("draining", [drain, deliver_all])
+def test_what_a_drain_cannot_do_is_refused_before_anything_runs(
+    store: Store, there: int, draining: Any
+) -> None:
+    for _ in range(there):
+        store.queue("mail").enqueue(1)
+        store.outbox("mail").enqueue(1)
+    for limit in (None, -1, 0, True, "5"):
+        with pytest.raises(InvalidOption, match="limit must be an int from 1 to 1000000, not "):
+            draining(store, "mail", lambda _: None, limit=limit)
+    for work in (None, "send"):
+        with pytest.raises(InvalidOption, match=r"must be callable, not a (NoneType|str)$"):
+            draining(store, "mail", work)
+    with pytest.raises(InvalidOption, match=r"a coroutine function \(async def\) does nothing"):
+        draining(store, "mail", coroutine_function)
+    for source in (store.queue("mail"), store.outbox("mail")):
+        assert_enqueued(source, count=there)
+        assert_enqueued(source, count=there, attempts=0)
+
+
+def test_what_only_made_a_coroutine_has_failed(store: Store) -> None:
+    def work(handle: JobHandle) -> object:
+        return coroutine_function(handle)
+
+    job = store.queue("mail").enqueue(1)
+    message = store.outbox("mail").enqueue(1)
+    for done, expected in (
+        (drain(store, "mail", work), job),
+        (deliver_all(store, "mail", work), message),
+    ):
+        assert (done.retried, [type(error) for error in done.errors]) == ([expected], [TypeError])
 
 
 def test_a_drain_that_never_ends_is_ended(store: Store) -> None:

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Protocol
+from collections.abc import Sequence
+from dataclasses import fields as fields_of
+from typing import Any, Final, Protocol, runtime_checkable
 
-from alkstore.errors import DecodeError
+from alkstore.errors import DecodeError, InvalidOption
 from alkstore.traits import Scheduler
 from alkstore.values import DeadJob, Job, Schedule
 
 MOST: Final = 10_000
 """So many jobs are looked at."""
 
+SHOWN: Final = 10
+"""So many of them a failure shows."""
 
+_NOT_A_FIELD: Final = {"stored", "payload"}
+"""What is no attribute to compare: the one is wrapped bytes, the other has a place of its own."""
+
+
+@runtime_checkable
 class Inspectable(Protocol):
     """What can be looked into: a `Queue` or an `Outbox` of any engine."""
 
@@ -48,16 +57,18 @@ def assert_enqueued(
         **fields: What attributes of `Job` equal, such as ``priority=5`` or
             ``schedule="report"``.
 
+    A job that has expired, or whose last attempt has lapsed, is still a live job here until a
+    claim meets it and makes it a dead letter; `drain` claims.
+
     Returns:
         The jobs that look like this.
 
     Raises:
-        AssertionError: They are not there; the message shows what is.
+        AssertionError: They are not there; the message shows what is, the first 10 of it.
+        TypeError: *where* is no queue and no outbox, or a `Job` has no such attribute.
+        InvalidOption: *count* is no ``int`` of at least 0.
     """
-    jobs = where.peek(MOST)
-    found = [job for job in jobs if _matches(job, payload, fields)]
-    _check(found, count, _wanted("live job", where, payload, fields), jobs)
-    return found
+    return _live(where, payload, count, fields)
 
 
 def assert_not_enqueued(where: Inspectable, payload: Any = _ANYTHING, **fields: Any) -> None:
@@ -65,10 +76,9 @@ def assert_not_enqueued(where: Inspectable, payload: Any = _ANYTHING, **fields: 
 
     Raises:
         AssertionError: There is one.
+        TypeError: As `assert_enqueued`.
     """
-    jobs = where.peek(MOST)
-    found = [job for job in jobs if _matches(job, payload, fields)]
-    _check(found, 0, _wanted("live job", where, payload, fields), jobs)
+    _live(where, payload, 0, fields)
 
 
 def assert_dead(
@@ -92,8 +102,13 @@ def assert_dead(
         The dead letters that look like this.
 
     Raises:
-        AssertionError: They are not there; the message shows what is.
+        AssertionError: They are not there; the message shows what is, the first 10 of it.
+        TypeError: *where* is no queue and no outbox, *error* no text, or a `DeadJob` has no
+            such attribute.
+        InvalidOption: *count* is no ``int`` of at least 0.
     """
+    _check_arguments(where, DeadJob, fields, count)
+    _check_text(error)
     letters = where.dead(MOST)
     found = [
         letter
@@ -101,7 +116,13 @@ def assert_dead(
         if _matches(letter, payload, fields) and (error is None or error in letter.error)
     ]
     told = fields if error is None else {"error": error, **fields}
-    _check(found, count, _wanted("dead letter", where, payload, told), letters)
+    if not _is_right(found, count):
+        wanted = _wanted("dead letter", where, payload, told)
+        live = ""
+        if _is_few(found, count):
+            alike = _alike(where.peek(MOST), payload, fields)
+            live = _elsewhere("live jobs (a claim that meets one may end it)", alike)
+        raise AssertionError(_told_failure(found, count, wanted, letters) + live)
     return found
 
 
@@ -121,7 +142,12 @@ def assert_scheduled(
 
     Raises:
         AssertionError: It is not there, or looks otherwise.
+        TypeError: *store* is no store, or a `Schedule` has no such attribute.
+        InvalidName: *name* breaks the naming rule.
     """
+    if isinstance(store, type) or not hasattr(store, "get_schedule"):
+        raise TypeError(f"a store is needed, not {_named(store)}")
+    _check_fields(Schedule, fields)
     schedule = store.get_schedule(name)
     if schedule is None:
         names = ", ".join(repr(found.name) for found in store.schedules()) or "none"
@@ -134,10 +160,21 @@ def assert_scheduled(
     return schedule
 
 
+def _live(where: Inspectable, payload: Any, count: int | None, fields: dict[str, Any]) -> list[Job]:
+    """Return the live jobs that look like this; fail unless there are as many as wanted."""
+    _check_arguments(where, Job, fields, count)
+    jobs = where.peek(MOST)
+    found = [job for job in jobs if _matches(job, payload, fields)]
+    if not _is_right(found, count):
+        wanted = _wanted("live job", where, payload, fields)
+        dead = ""
+        if _is_few(found, count):
+            dead = _elsewhere("dead letters", _alike(where.dead(MOST), payload, fields))
+        raise AssertionError(_told_failure(found, count, wanted, jobs) + dead)
+    return found
+
+
 def _matches(job: Job | DeadJob | Schedule, payload: Any, fields: dict[str, Any]) -> bool:
-    for name in fields:
-        if not hasattr(type(job), name):
-            raise TypeError(f"a {type(job).__name__} has no {name!r}")
     if payload is not _ANYTHING:
         try:
             if job.payload != payload:
@@ -147,14 +184,77 @@ def _matches(job: Job | DeadJob | Schedule, payload: Any, fields: dict[str, Any]
     return all(getattr(job, name) == value for name, value in fields.items())
 
 
-def _check(
-    found: list[Any], count: int | None, wanted: str, there: list[Job] | list[DeadJob]
+def _check_arguments(
+    where: object, kind: type[Job | DeadJob], fields: dict[str, Any], count: object
 ) -> None:
-    if (bool(found) if count is None else len(found) == count) is True:
+    """Refuse mistakes of the test, whatever the queue holds."""
+    if isinstance(where, type) or not isinstance(where, Inspectable):
+        raise TypeError(
+            f"a queue or an outbox is needed, such as store.queue('mail'), not {_named(where)}"
+        )
+    _check_fields(kind, fields)
+    if count is None:
         return
+    if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+        given = repr(count) if isinstance(count, int) else _named(count)
+        raise InvalidOption(f"count must be an int of at least 0, or None, not {given}")
+
+
+def _check_text(error: object) -> None:
+    if error is not None and not isinstance(error, str):
+        raise TypeError(f"error must be a part of the error's text, a str, not {_named(error)}")
+
+
+def _check_fields(kind: type[Job | DeadJob | Schedule], fields: dict[str, Any]) -> None:
+    known = {"raw", *(field.name for field in fields_of(kind))} - _NOT_A_FIELD
+    for name in fields:
+        if name not in known:
+            raise TypeError(
+                f"a {kind.__name__} has no {name!r}; it has: {', '.join(sorted(known))}"
+            )
+
+
+def _named(value: object) -> str:
+    """Return what *value* is, a short text as it is."""
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    return ascii(value)[:60] if isinstance(value, str) else f"a {type(value).__name__}"
+
+
+def _is_right(found: list[Any], count: int | None) -> bool:
+    return bool(found) if count is None else len(found) == count
+
+
+def _told_failure(
+    found: list[Any], count: int | None, wanted: str, there: list[Job] | list[DeadJob]
+) -> str:
     expected = "at least 1" if count is None else str(count)
-    lines = "".join(f"\n  {_shown(job)}" for job in there) or " nothing"
-    raise AssertionError(f"expected {expected} {wanted}, found {len(found)}; there is:{lines}")
+    return f"expected {expected} {wanted}, found {len(found)}; there is:{_listed(there)}"
+
+
+def _is_few(found: list[Any], count: int | None) -> bool:
+    return len(found) < (1 if count is None else count)
+
+
+def _alike(
+    others: list[Job] | list[DeadJob], payload: Any, fields: dict[str, Any]
+) -> list[Job | DeadJob]:
+    """Return those that look like this, as far as they have these attributes at all."""
+    return [
+        job
+        for job in others
+        if _matches(job, payload, {k: v for k, v in fields.items() if hasattr(type(job), k)})
+    ]
+
+
+def _elsewhere(kind: str, alike: list[Job | DeadJob]) -> str:
+    return f"\nbut among the {kind} there is:{_listed(alike)}" if alike else ""
+
+
+def _listed(there: Sequence[Job | DeadJob]) -> str:
+    lines = "".join(f"\n  {_shown(job)}" for job in there[:SHOWN]) or " nothing"
+    more = len(there) - SHOWN
+    return f"{lines}\n  and {more} more" if more > 0 else lines
 
 
 def _wanted(kind: str, where: Inspectable, payload: Any, fields: dict[str, Any]) -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from alkstore.arguments import positive_int
 from alkstore.runners.attempt import attempt, settle
+from alkstore.runners.work import call, check_work
 from alkstore.testing.assertions import MOST, Inspectable
 from alkstore.traits import Delivery, Handler, JobHandle, Outbox, Queue, Store
 
@@ -84,7 +86,7 @@ def drain(
         queue: The queue's name.
         handler: The application's code.
         raising: Raise what the handler raised, after it was settled, instead of going on.
-        limit: So many attempts are made at most.
+        limit: So many attempts are made at most, 1 to 1,000,000.
 
     Returns:
         What became of the jobs.
@@ -95,7 +97,12 @@ def drain(
             after it was settled: the test itself wants to end (`pytest.fail`,
             `pytest.skip`, a time limit, Ctrl-C). A `SystemExit` is a failed attempt, as in
             a worker.
+        InvalidName: *queue* breaks the naming rule.
+        InvalidOption: *handler* cannot be called, or is a coroutine function or a generator
+            function (see `Handler`), or *limit* is out of range.
     """
+    check_work(handler, "handler")
+    limit = positive_int(limit, "limit")
     done = Drained()
     source = store.queue(queue)
     while _may_go_on(done, source, limit) and (handles := source.claim(_WORKER)):
@@ -116,13 +123,15 @@ def deliver_all(
     Arguments, result and errors as `drain`; each message goes through `Outbox.run_once`, which
     releases it on a `SystemExit` and raises that.
     """
+    check_work(delivery, "delivery")
+    limit = positive_int(limit, "limit")
     done = Drained()
     source = store.outbox(outbox)
     seen: list[tuple[JobHandle, BaseException | None]] = []
 
     def observed(handle: JobHandle) -> None:
         try:
-            delivery(handle)
+            call(delivery, handle)
         except BaseException as error:
             seen.append((handle, error))
             raise
