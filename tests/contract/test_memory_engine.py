@@ -32,3 +32,14 @@ class TestOnAClockThatGoesOn(GoingClockContract):
         harness = MemoryHarness(frozen=False)
         yield harness
         harness.close()
+
+
+class TestWithStepsThatWakeNobody(EngineContract):
+    """A harness may have a clock that goes on, and whoever waits learns of a step by itself."""
+
+    @pytest.fixture
+    @override
+    def engine(self) -> Iterator[EngineHarness]:
+        harness = MemoryHarness(frozen=False, heard=False)
+        yield harness
+        harness.close()

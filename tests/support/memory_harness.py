@@ -8,6 +8,7 @@ from datetime import datetime, timedelta, timezone
 from alkstore._typing import override
 from alkstore.codec import Codec
 from alkstore.memory import ManualClock, MemoryData, MemoryStore
+from alkstore.stop_token import Wakeable
 from alkstore.traits import Store
 
 _ORIGIN = datetime(2000, 1, 1, tzinfo=timezone.utc)
@@ -28,16 +29,34 @@ class GoingClock(ManualClock):
         return length
 
 
+class UnheardClock(GoingClock):
+    """A clock that goes on by itself, and whose steps wake nobody."""
+
+    @override
+    def attach(self, waiter: Wakeable) -> None:
+        """Do nothing."""
+
+    @override
+    def detach(self, waiter: Wakeable) -> None:
+        """Do nothing."""
+
+
 class MemoryHarness:
     """An `alkstore.testing.EngineHarness` of the memory engine: tables of its own.
 
     Args:
         frozen: Let the clock stand still between two calls of `advance`.
         start: Where a frozen clock starts; ``None``: the present time.
+        heard: Let the steps of a clock that goes on wake whoever waits.
     """
 
-    def __init__(self, *, frozen: bool = True, start: datetime | None = None) -> None:
-        self._clock = ManualClock(start) if frozen else GoingClock(_ORIGIN)
+    def __init__(
+        self, *, frozen: bool = True, start: datetime | None = None, heard: bool = True
+    ) -> None:
+        if frozen:
+            self._clock = ManualClock(start)
+        else:
+            self._clock = GoingClock(_ORIGIN) if heard else UnheardClock(_ORIGIN)
         self._data = MemoryData(self._clock)
         self._closing = ExitStack()
 
@@ -53,7 +72,7 @@ class MemoryHarness:
         return self._clock.now()
 
     def advance(self, seconds: float) -> None:
-        """Step the clock, which tells everybody who waits."""
+        """Step the clock, which tells everybody who waits, unless it is one that is not heard."""
         self._clock.advance(seconds)
 
     def tick(self, store: Store) -> int:

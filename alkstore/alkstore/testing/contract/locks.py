@@ -45,14 +45,18 @@ BEFORE: dict[str, Callable[[EngineHarness, Store], object]] = {
 
 
 def is_kept(engine: EngineHarness, store: Store, other: Store, ttl: float) -> bool:
-    """Return whether kept locks are still held after far more than their *ttl* seconds."""
+    """Return whether kept locks are still held after far more than their *ttl* seconds.
+
+    Who keeps them may go by real time or by the store clock, woken by its steps or not: each
+    sleep is long enough for a renewal, and a sleep's part and a step together are no whole TTL.
+    """
     with (
         take(store, ttl, keep_alive=True) as tried,
         store.lock("window", ttl, timeout=0, keep_alive=True) as waited,
     ):
-        for _ in range(3):
-            time.sleep(ttl * 0.7)
-            engine.advance(ttl * 0.7)
+        for _ in range(7):
+            time.sleep(ttl * 0.45)
+            engine.advance(ttl * 0.3)
         thieves = [other.try_lock("door", 60), other.try_lock("window", 60)]
         kept = thieves == [None, None] and not tried.lost and not waited.lost
     for thief in thieves:
