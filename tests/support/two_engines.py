@@ -262,7 +262,7 @@ def _lock_handle(handle: LockHandle) -> tuple[Any, ...]:
 
 def _look(queue: Any) -> tuple[Any, ...]:
     live = queue.size() if hasattr(queue, "size") else 0
-    return live, queue.stats(), queue.dead(10_000)
+    return live, queue.stats(), queue.dead(10_000), [_columns(job) for job in queue.peek(10_000)]
 
 
 def _columns(job: Job) -> tuple[Any, ...]:

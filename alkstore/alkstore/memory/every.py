@@ -17,7 +17,10 @@ _UNITS = {
     "h": timedelta(hours=1),
     "d": timedelta(days=1),
 }
-_FORM = "'@every <n><unit>', n a whole number of at least 1, the unit one of s, m, h, d"
+_FORM = (
+    "'@every <n><unit>', n a whole number of at least 1, the unit one of s, m, h, d, "
+    f"and no more than {LONGEST.days} days in all"
+)
 _SHOWN = 60
 
 
@@ -29,7 +32,7 @@ def read_every(spec: object) -> timedelta:
             `LONGEST`.
     """
     if not isinstance(spec, str):
-        msg = f"invalid spec: a str is needed, {type(spec).__name__} was given"
+        msg = f"invalid spec: a str is needed, {type(spec).__name__} was given; allowed is {_FORM}"
         raise InvalidSpec(msg)
     text = str.__str__(spec).strip(" \t\r\n")
     if not text.startswith(_WORD):

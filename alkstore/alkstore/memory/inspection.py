@@ -30,11 +30,18 @@ class Inspection:
             return self._job(job)
 
     def peek(self, queue: str, limit: int) -> list[Job]:
-        """Return up to *limit* live jobs of *queue*, those that wait first."""
+        """Return up to *limit* live jobs of *queue*: those that wait, then those that are held."""
         with self._access.tables() as data:
             rows = [job for job in data.jobs.values() if job.queue == queue]
-            rows.sort(key=lambda job: (-job.priority, job.run_at, job.id))
-            rows.sort(key=lambda job: job.claim_id is not None)
+            waiting = [job for job in rows if job.claim_expires_at is None]
+            waiting.sort(key=lambda job: (-job.priority, job.run_at, job.id))
+            held = [
+                (job.claim_expires_at, job.id, job)
+                for job in rows
+                if job.claim_expires_at is not None
+            ]
+            held.sort(key=lambda entry: entry[:2])
+            rows = [*waiting, *(job for _, _, job in held)]
             return [self._job(job) for job in rows[:limit]]
 
     def _job(self, job: JobRow) -> Job:

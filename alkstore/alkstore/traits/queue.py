@@ -187,7 +187,8 @@ class Queue(Protocol):
         """Return live jobs without claiming or changing anything.
 
         Those that wait come first, in the order in which they would be claimed once they
-        are due (priority, ``run_at``, id); then those that are held.
+        are due (priority, ``run_at``, id); then those that are held, those whose claim lapses
+        first in front (``claim_expires_at``, id).
 
         Args:
             limit: How many at most, 1 to 10,000.

@@ -10,7 +10,8 @@ WHERE jobs.id = %(id)s;
 
 -- name: peek
 -- Reads the first {limit} live jobs of a queue: those that wait in claim order, then those that
--- are held. Two ranges of jobs_ready and jobs_claimed, read in their order.
+-- are held, by the lapse of their claims. Two ranges of jobs_ready and jobs_claimed, read in their
+-- order; only jobs whose claims lapse at one instant, those of one claim, are sorted by id.
 (
     SELECT
         jobs.id, jobs.queue, jobs.payload, jobs.claim_id IS NOT NULL, jobs.priority, jobs.run_at,
@@ -31,7 +32,7 @@ UNION ALL
         jobs.scheduled_for, jobs.enqueued_at
     FROM {schema}.jobs
     WHERE jobs.queue = %(queue)s AND NOT jobs.claimable
-    ORDER BY jobs.claim_expires_at
+    ORDER BY jobs.claim_expires_at, jobs.id
     LIMIT {limit}
 )
 LIMIT {limit};

@@ -46,4 +46,7 @@ def test_what_the_grammar_derives_is_read(spec: str, interval: timedelta) -> Non
 def test_what_it_does_not_derive_is_refused_with_the_reason(spec: object, why: str) -> None:
     with pytest.raises(InvalidSpec, match=why) as refusal:
         read_every(spec)
-    assert len(str(refusal.value)) < 300
+    message = str(refusal.value)
+    assert len(message) < 300
+    for allowed in ("'@every <n><unit>'", "at least 1", "s, m, h, d", "no more than 36500 days"):
+        assert allowed in message
