@@ -10,17 +10,19 @@ def test_held_jobs_come_by_the_lapse_of_their_claims_and_then_by_id(
     engine: EngineHarness, store: Store
 ) -> None:
     queue = store.queue("mail", visibility_timeout=100)
-    many = queue.enqueue_many(range(5), priority=-1)
+    # They are claimed, and so written, in the opposite order of their ids.
+    many = [queue.enqueue(number, priority=number - 5) for number in range(5)]
     short = store.queue("mail", visibility_timeout=30).enqueue("short")
     urgent = queue.enqueue("urgent", priority=9)
     waiting = [queue.enqueue("waits", delay=900), queue.enqueue("waits", delay=800)]
 
     first = queue.claim("worker", 1)
     engine.advance(10)
-    batch = queue.claim("worker", 6)
+    batch = [handle for _ in range(6) for handle in queue.claim("worker")]
+    assert queue.heartbeat_many(batch) == 6
     assert sorted(handle.id for handle in batch) == sorted([*many, short])
 
-    # The batch was claimed later, so its claims lapse later, all at one instant.
+    # Prolonged together, these lapse later, all at one instant but the short one.
     assert [job.id for job in queue.peek()] == [*reversed(waiting), short, urgent, *many]
     assert [job.id for job in queue.peek(5)] == [*reversed(waiting), short, urgent, many[0]]
 
