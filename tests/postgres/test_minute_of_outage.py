@@ -105,7 +105,7 @@ def application(own_server: EmbeddedServer, attempts: Attempts) -> Iterator[Appl
         ]
         wait_until(lambda: runners[2].state == "leading")
         runners.append(other.start_scheduler())
-        # At most 64 boundaries are made up for: a minute, and what it takes to come back, are fewer.
+        # At most 64 boundaries are made up for: an outage of a minute is fewer of these.
         store.schedule("tick", "@every 2s", "emails", "tick")
         kept, short = (
             store.lock(name, ttl, keep_alive=True) for name, ttl in (("k", KEPT), ("s", SHORT))
