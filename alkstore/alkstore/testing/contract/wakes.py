@@ -43,6 +43,19 @@ CAUSES: dict[str, Callable[[Store], object]] = {
 }
 
 
+def take_what_was_said(store: Store, listener: Listener) -> None:
+    """Have *listener*, of ``mark`` and others, hear all that was said to it up to now.
+
+    One that was connected late hears something for each channel at first.
+    """
+    store.notify("mark")
+    while listener.wait(LIMIT) != Wake("mark"):
+        pass
+    fall_asleep()
+    while listener.wait(0) is not None:
+        pass
+
+
 class WakesContract(Contract):
     """A wake is its channel and a hint; a mechanism's name is its channel."""
 
@@ -67,13 +80,7 @@ class WakesContract(Contract):
         self, store: Store, other: Store, deaf: str
     ) -> None:
         with other.listen(deaf, "mark") as listener:
-            # Who was connected late hears something for each channel at first.
-            store.notify("mark")
-            while listener.wait(LIMIT) != Wake("mark"):
-                pass
-            fall_asleep()
-            while listener.wait(0) is not None:
-                pass
+            take_what_was_said(store, listener)
             store.notify("news")
             store.notify("mark")
             assert hears(listener, "mark")
@@ -86,13 +93,7 @@ class WakesContract(Contract):
         store.queue("mail").enqueue(1)
         store.schedule("s", "@every 1h", "mail", 1)
         with other.listen("mail", "mark") as listener:
-            # What was said before has arrived when the mark is heard.
-            store.notify("mark")
-            while listener.wait(LIMIT) != Wake("mark"):
-                pass
-            fall_asleep()
-            while listener.wait(0) is not None:
-                pass
+            take_what_was_said(store, listener)
             cause(store)
             assert hears(listener, "mail")
 
