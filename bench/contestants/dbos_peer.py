@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
@@ -67,13 +67,6 @@ class Dbos(Contestant):
             )
         finally:
             client.destroy()
-
-    @override
-    def enqueue_many(self, numbers: Sequence[int]) -> None:
-        """Enqueue them one by one: there is no other way."""
-        with self.client() as store_one:
-            for number in numbers:
-                store_one(number)
 
     @override
     def work(self, handle: Handle, stop: threading.Event) -> None:

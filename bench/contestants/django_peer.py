@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from types import SimpleNamespace
@@ -72,13 +72,6 @@ class DjangoTasks(Contestant):
             yield self._task.enqueue
         finally:
             _connections.close_all()
-
-    @override
-    def enqueue_many(self, numbers: Sequence[int]) -> None:
-        """Enqueue them one by one: there is no other way."""
-        with self.client() as store_one:
-            for number in numbers:
-                store_one(number)
 
     @override
     def work(self, handle: Handle, stop: threading.Event) -> None:

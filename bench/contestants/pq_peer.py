@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
@@ -49,13 +49,6 @@ class Pq(Contestant):
         """Enqueue tasks."""
         with _pq.PQ(self.url) as pq:
             yield lambda number: pq.enqueue(bench_job, number)
-
-    @override
-    def enqueue_many(self, numbers: Sequence[int]) -> None:
-        """Enqueue them one by one: there is no other way."""
-        with self.client() as store_one:
-            for number in numbers:
-                store_one(number)
 
     @override
     def work(self, handle: Handle, stop: threading.Event) -> None:
