@@ -15,7 +15,9 @@ from alkstore_postgres.settings import POOL_NAME
 
 _REMINDER = 60.0
 _LOGGER = "psycopg.pool"
-_REPEATED = ("error connecting in", "reconnection attempt in pool")
+_FAILED_ATTEMPT = tuple(
+    f"{what} {POOL_NAME!r}" for what in ("error connecting in", "reconnection attempt in pool")
+)
 
 
 class OwnPoolFilter(logging.Filter):
@@ -50,11 +52,5 @@ def calm() -> None:
 
 
 def _is_failed_attempt(record: logging.LogRecord) -> bool:
-    args = record.args
-    return (
-        isinstance(args, tuple)
-        and bool(args)
-        and args[0] == POOL_NAME
-        and isinstance(record.msg, str)
-        and record.msg.startswith(_REPEATED)
-    )
+    # Releases of the pool differ in what is an argument of the message and what is written in it.
+    return record.getMessage().startswith(_FAILED_ATTEMPT)

@@ -36,6 +36,18 @@ def test_of_our_own_failed_attempts_one_a_minute_is_logged(now: list[float]) -> 
     assert passed == 3
 
 
+def test_so_it_is_with_releases_of_the_pool_that_write_its_name_themselves(
+    now: list[float],
+) -> None:
+    own = OwnPoolFilter()
+    passed = 0
+    for _ in range(3 * 60):
+        passed += own.filter(record(f"error connecting in {POOL_NAME!r}: away"))
+        now[0] += 1.0
+    assert passed == 3
+    assert all(own.filter(record("error connecting in 'other': away")) for _ in range(10))
+
+
 @pytest.mark.usefixtures("now")
 @pytest.mark.parametrize(
     "other",
