@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import threading
 import time
-from collections.abc import Callable
 
 from alkstore.error_text import error_text
 from alkstore.values import RunnerState
@@ -38,12 +38,14 @@ class Status:
 
     Args:
         name: The runner's name, for the log.
-        quiet: Whether nobody waits for the runner any more: failures are counted, not logged.
+
+    Attributes:
+        quiet_after: From when on, as `time.monotonic` tells, failures are counted and not logged.
     """
 
-    def __init__(self, name: str, quiet: Callable[[], bool] = lambda: False) -> None:
+    def __init__(self, name: str) -> None:
         self._name = name
-        self._quiet = quiet
+        self.quiet_after = math.inf
         self._lock = threading.Lock()
         self._state: RunnerState = "starting"
         self._last_error: BaseException | None = None
@@ -142,7 +144,7 @@ class Status:
             in_a_row = self._failing[part] = self._failing.get(part, 0) + 1
             if self._outage_since is None:
                 self._outage_since = now
-            speak = not self._quiet() and self._may_speak(type(error), now)
+            speak = now <= self.quiet_after and self._may_speak(type(error), now)
         if speak:
             _say(
                 logging.ERROR,

@@ -61,7 +61,7 @@ class Supervisor:
         self._patience = patience
         self._pid = os.getpid()
         self._token = StopToken()
-        self._status = Status(name, self._overdue)
+        self._status = Status(name)
         self._lock = threading.Lock()
         self._threads = Threads()
         self._begun_at: float | None = None
@@ -102,17 +102,19 @@ class Supervisor:
         self._threads.start(thread)
         return thread
 
-    def _overdue(self) -> bool:
-        """Return whether the end has taken longer than anybody waits for it."""
-        deadline = self._deadline
-        return deadline is not None and time.monotonic() > deadline + AFTER_GRACE
+    def _end_by(self, deadline: float) -> float:
+        """Note until when work may go on."""
+        self._deadline = deadline
+        # Nobody waits for longer, and nobody is told what fails then.
+        self._status.quiet_after = deadline + AFTER_GRACE
+        return deadline
 
     def _time_left(self) -> float:
         """Return how long work may still go on after the stop, in seconds."""
         deadline = self._deadline
         if deadline is None:
             # The token was cancelled by somebody who set no time.
-            deadline = self._deadline = time.monotonic() + DEFAULT_GRACE
+            deadline = self._end_by(time.monotonic() + DEFAULT_GRACE)
         return deadline - time.monotonic()
 
     # -- the trait
@@ -184,7 +186,7 @@ class Supervisor:
             return
         deadline = time.monotonic() + grace
         if self._deadline is None or deadline < self._deadline:
-            self._deadline = deadline
+            self._end_by(deadline)
         self._token.cancel()
         self._hurry()
 

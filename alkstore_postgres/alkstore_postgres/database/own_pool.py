@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, Final
 
 from psycopg.pq import TransactionStatus
-from psycopg_pool import ConnectionPool, PoolTimeout
+from psycopg_pool import ConnectionPool
 
 from alkstore._typing import override
 from alkstore.stop_token import Parker
@@ -24,9 +24,6 @@ from alkstore_postgres.database.own_connection import OwnConnection
 
 KEPT_FOR: Final = 1.0
 """How long a connection goes round at most before the pool gets to see it, in seconds."""
-
-_AT_ONCE = 0.001
-"""What the pool has comes within so many seconds."""
 
 
 class OwnPool(ConnectionPool[OwnConnection]):
@@ -49,9 +46,12 @@ class OwnPool(ConnectionPool[OwnConnection]):
     def getconn(self, timeout: float | None = None) -> OwnConnection:
         """Take what lies ready, or have the pool hand one out; see `ConnectionPool.getconn`."""
         try:
-            return self._ready.pop()
+            connection = self._ready.pop()
         except IndexError:
             pass
+        else:
+            connection._pool = self  # noqa: SLF001 - as the pool does it
+            return connection
         ticket = object()
         self._asking[ticket] = None
         try:
@@ -76,9 +76,11 @@ class OwnPool(ConnectionPool[OwnConnection]):
                 given_back = True
                 super().putconn(conn)
                 return
+            conn._pool = None  # noqa: SLF001 - without it a dropped pool would be a cycle
             self._ready.append(conn)
         except BaseException:
             if not given_back and conn not in self._ready:  # Ctrl-C came first
+                conn._pool = self  # noqa: SLF001
                 super().putconn(conn)
             raise
         if self._asking or self.closed:
@@ -91,13 +93,9 @@ class OwnPool(ConnectionPool[OwnConnection]):
         nobody gives back. Signals are heard in the main thread alone, so that another one
         waits for it.
         """
-        if threading.current_thread() is not threading.main_thread():
+        is_heard = threading.current_thread() is threading.main_thread()
+        if not is_heard or self.get_stats()["pool_available"]:
             return super().getconn(timeout)
-        try:
-            return super().getconn(min(timeout, _AT_ONCE))
-        except PoolTimeout:
-            if timeout <= _AT_ONCE:
-                raise
         errand = _Errand(partial(super().getconn, timeout), super().putconn)
         thread = threading.Thread(target=errand.run, name="alkstore-checkout", daemon=True)
         try:
@@ -120,6 +118,7 @@ class OwnPool(ConnectionPool[OwnConnection]):
                 connection = self._ready.pop()
             except IndexError:
                 return
+            connection._pool = self  # noqa: SLF001
             super().putconn(connection)
 
 
@@ -160,7 +159,7 @@ class _Errand:
         try:
             while not self._found:
                 if self._failed:
-                    raise self._failed[0]  # noqa: TRY301 - no harm: nothing was found
+                    raise self._failed.pop()  # noqa: TRY301 - no harm: nothing was found
                 self._parker.park(None)
             return self._found.pop()
         except BaseException:

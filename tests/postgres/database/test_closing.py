@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import subprocess
 import sys
 import textwrap
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +23,7 @@ import alkstore_postgres
 from alkstore import StopToken
 from alkstore_postgres import PostgresStore, embedded
 from tests.support.proxy import Proxy
+from tests.support.waiting import wait_until
 
 CALLS: dict[str, Callable[[PostgresStore, Any], object]] = {
     "queue": lambda store, _: store.queue("q"),
@@ -184,6 +187,57 @@ def test_a_lent_pool_stays_open(conninfo: str, schema: str) -> None:
 
 
 IN_THREAD = "threading.Thread(target=target, daemon=True).start(); time.sleep(0.3)"
+
+
+def everything_at_once(store: PostgresStore) -> None:
+    """Use each part of a store that holds others."""
+    queue = store.queue("mail")
+    queue.enqueue(1)
+    store.outbox("events").enqueue(1)
+    store.schedule("s", "@every 1h", "q", 1)
+    (handle,) = queue.claim("w")
+    assert handle.ack()
+    with store.transaction() as own:
+        store.enqueue_tx(own, "mail", 2)
+    with store.lock("l", 10, keep_alive=True), store.listen("c") as listener:
+        store.notify("c")
+        assert listener.wait(10) is not None
+    runners = [
+        store.start_worker("mail", lambda _: None, 2),
+        store.start_outbox("events", lambda _: None),
+        store.start_scheduler(),
+    ]
+    wait_until(lambda: queue.size() == 0)
+    wait_until(lambda: runners[2].state == "leading")
+    assert all(one.health().healthy and one.stop(5) for one in runners)
+
+
+@pytest.mark.parametrize("kind", ["own", "lent"])
+def test_a_store_that_is_dropped_is_gone_at_once(conninfo: str, schema: str, kind: str) -> None:
+    """Nothing of it holds itself.
+
+    A pool that only the collector finds waits, at a moment that the collector chooses, for
+    threads that may not run any more: at the interpreter's end for one.
+    """
+    if kind == "own":
+        store = alkstore_postgres.open(conninfo, schema)
+        pool = weakref.ref(store._pools.current())
+    else:
+        lent = ConnectionPool(conninfo, min_size=1, open=True)
+        store = PostgresStore(lent, schema)
+        pool = weakref.ref(lent)
+        del lent
+    gc.collect()
+    gc.disable()
+    try:
+        everything_at_once(store)
+        store.close()  # its listener would go on
+        whole = weakref.ref(store)
+        del store
+        wait_until(lambda: whole() is None and pool() is None)
+    finally:
+        gc.enable()
+
 
 ENDINGS = {
     "falls off the end": ("pass", 0),
