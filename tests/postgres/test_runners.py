@@ -473,7 +473,7 @@ def test_runners_over_a_pool_that_the_application_closes_say_why_they_end(
         assert runner.join(15)
         health = runner.health()
         assert (health.state, health.healthy) == ("stopped", False)
-        assert "ended by itself: the pool that the store was lent is closed" in str(health.reason)
+        assert "ended by itself: the pool of the store is closed" in str(health.reason)
         assert isinstance(runner.last_error, StoreClosed)
     told = [one.getMessage() for one in caplog.records if one.levelname == "ERROR"]
     assert sorted(one.split(":")[0] for one in told) == sorted(one.name for one in runners)

@@ -42,7 +42,7 @@ def translate(error: Exception) -> AlkstoreError:
     if isinstance(error, PoolClosed):
         rest_if_ending()
         # A pool is closed for good, and so is a store over it: runners end.
-        return StoreClosed(f"the pool that the store was lent is closed: {error}")
+        return StoreClosed(f"the pool of the store is closed: {error}")
     if isinstance(error, (PoolTimeout, TooManyRequests)):
         msg = f"no connection could be had from the pool in time: {error}"
         return DatabaseError(msg, retryable=True)

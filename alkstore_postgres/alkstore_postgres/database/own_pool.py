@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, Final
 
 from psycopg.pq import TransactionStatus
-from psycopg_pool import ConnectionPool
+from psycopg_pool import ConnectionPool, PoolTimeout
 
 from alkstore._typing import override
 from alkstore.stop_token import Parker
@@ -24,6 +24,9 @@ from alkstore_postgres.database.own_connection import OwnConnection
 
 KEPT_FOR: Final = 1.0
 """How long a connection goes round at most before the pool gets to see it, in seconds."""
+
+_LONGER = 1.0
+"""So many seconds later than the pool itself a wait in it is given up."""
 
 
 class OwnPool(ConnectionPool[OwnConnection]):
@@ -65,7 +68,7 @@ class OwnPool(ConnectionPool[OwnConnection]):
     @override
     def putconn(self, conn: OwnConnection) -> None:
         """Lay a connection ready, or give it back to the pool."""
-        given_back = False
+        hands: deque[OwnConnection] = deque((conn,))
         try:
             if (
                 self._asking
@@ -73,36 +76,56 @@ class OwnPool(ConnectionPool[OwnConnection]):
                 or time.monotonic() - conn.handed_out_at > KEPT_FOR
                 or conn.pgconn.transaction_status != TransactionStatus.IDLE
             ):
-                given_back = True
-                super().putconn(conn)
+                self._give_back(hands)
                 return
             conn._pool = None  # noqa: SLF001 - without it a dropped pool would be a cycle
             self._ready.append(conn)
-        except BaseException:
-            if not given_back and conn not in self._ready:  # Ctrl-C came first
+            hands.clear()
+        except BaseException:  # Ctrl-C
+            if hands and conn not in self._ready:
                 conn._pool = self  # noqa: SLF001
-                super().putconn(conn)
+                self._return(hands)
             raise
         if self._asking or self.closed:
             self._return_ready()
+
+    def _give_back(self, hands: deque[OwnConnection]) -> None:
+        """Give back what *hands* holds, which others may give back as well: only one can.
+
+        What is handed to somebody who waits must not be interrupted on its way. Signals are
+        heard in the main thread alone, so that another one does it.
+        """
+        if self._asking and _hears_signals():
+            thread = threading.Thread(
+                target=self._return, args=(hands,), name="alkstore-return", daemon=True
+            )
+            with suppress(RuntimeError):  # no more threads, or the interpreter is ending
+                thread.start()
+                return
+        self._return(hands)
+
+    def _return(self, hands: deque[OwnConnection]) -> None:
+        with suppress(IndexError):
+            super().putconn(hands.pop())
 
     def _fetch(self, timeout: float) -> OwnConnection:
         """Have the pool hand out a connection; Ctrl-C loses none.
 
         Whoever is interrupted while it waits in the pool is still handed a connection, which
-        nobody gives back. Signals are heard in the main thread alone, so that another one
-        waits for it.
+        nobody gives back. So the main thread has another one wait for it.
         """
-        is_heard = threading.current_thread() is threading.main_thread()
-        if not is_heard or self.get_stats()["pool_available"]:
+        if not _hears_signals() or self.get_stats()["pool_available"]:
             return super().getconn(timeout)
-        errand = _Errand(partial(super().getconn, timeout), super().putconn)
+        errand = _Errand(partial(super().getconn, timeout), self._return)
         thread = threading.Thread(target=errand.run, name="alkstore-checkout", daemon=True)
         try:
             thread.start()
         except RuntimeError:  # no more threads, or the interpreter is ending
             return super().getconn(timeout)
-        return errand.wait()
+        except BaseException:  # Ctrl-C: it may run
+            errand.call_off()
+            raise
+        return errand.wait(timeout + _LONGER)
 
     @override
     def close(self, timeout: float = 5.0) -> None:
@@ -122,23 +145,29 @@ class OwnPool(ConnectionPool[OwnConnection]):
             super().putconn(connection)
 
 
+def _hears_signals() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
 class _Errand:
     """A connection that another thread fetches, for one that may be interrupted.
 
     Args:
         fetch: Waits for a connection.
-        put_back: Takes one that is not wanted any more.
+        put_back: Gives back what is left in the hands of those who wanted it.
     """
 
     def __init__(
-        self, fetch: Callable[[], OwnConnection], put_back: Callable[[OwnConnection], None]
+        self,
+        fetch: Callable[[], OwnConnection],
+        put_back: Callable[[deque[OwnConnection]], None],
     ) -> None:
         self._fetch = fetch
         self._put_back = put_back
         self._parker = Parker()
         # Whoever takes something out of here decides: the connection or its failure, which only
         # one can have, and the wish to have it.
-        self._found: list[OwnConnection] = []
+        self._found: deque[OwnConnection] = deque()
         self._failed: list[BaseException] = []
         self._wanted = [True]
 
@@ -151,22 +180,27 @@ class _Errand:
         else:
             self._found.append(connection)
             if not self._wanted:
-                self._give_back()
+                self._put_back(self._found)
         self._parker.unpark()
 
-    def wait(self) -> OwnConnection:
-        """Return what was fetched, or raise what came instead."""
+    def wait(self, limit: float) -> OwnConnection:
+        """Return what was fetched within *limit* seconds, or raise what came instead."""
+        deadline = time.monotonic() + limit
         try:
             while not self._found:
                 if self._failed:
                     raise self._failed.pop()  # noqa: TRY301 - no harm: nothing was found
-                self._parker.park(None)
+                left = deadline - time.monotonic()
+                if left <= 0:  # the thread is gone, as in the child of a fork
+                    msg = f"no connection was fetched within {limit:g} s"
+                    raise PoolTimeout(msg)  # noqa: TRY301 - what comes late is given back
+                self._parker.park(left)
             return self._found.pop()
         except BaseException:
-            self._wanted.clear()
-            self._give_back()
+            self.call_off()
             raise
 
-    def _give_back(self) -> None:
-        with suppress(IndexError):
-            self._put_back(self._found.pop())
+    def call_off(self) -> None:
+        """Have what is, or will be, fetched given back."""
+        self._wanted.clear()
+        self._put_back(self._found)

@@ -208,7 +208,7 @@ def test_a_pool_that_is_not_open_is_told(conninfo: str, schema: str) -> None:
     store = PostgresStore(pool, schema)
     runner = store.start_worker("mail", lambda _: None)
     pool.close()
-    with pytest.raises(alkstore.StoreClosed, match="the pool that the store was lent is closed"):
+    with pytest.raises(alkstore.StoreClosed, match="the pool of the store is closed"):
         store.queue("mail").enqueue(1)
     assert runner.join(10), "there is nothing left to do for it"
     store.close()

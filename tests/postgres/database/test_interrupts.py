@@ -15,10 +15,12 @@ import psycopg
 import pytest
 from psycopg_pool import ConnectionPool
 
+from alkstore import DatabaseError
 from alkstore._typing import override
 from alkstore_postgres import PostgresStore
-from alkstore_postgres.database import database
+from alkstore_postgres.database import database, own_pool
 from alkstore_postgres.database.own_connection import OwnConnection
+from tests.support.waiting import wait_until
 
 OpenStore = Callable[..., PostgresStore]
 
@@ -110,5 +112,72 @@ def test_an_interrupted_return_loses_no_connection(
     with monkeypatch.context() as patched:
         patched.setattr(store._pools.current(), "_ready", Interrupted())
         with pytest.raises(KeyboardInterrupt):
+            store.get_job(5)
+    assert store.get_job(5) is None
+
+
+def test_an_interrupt_as_the_wait_begins_loses_no_connection(
+    open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C while the thread that waits for the main thread is being started."""
+    store = open_store(min_size=1, max_size=1, timeout=5)
+    start = threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        start(thread)
+        if thread.name == "alkstore-checkout":
+            raise KeyboardInterrupt
+
+    with ThreadPoolExecutor(1) as threads:
+        out, back = threading.Event(), threading.Event()
+
+        def hold_long() -> None:
+            with store.transaction():
+                out.set()
+                assert back.wait(10)
+
+        done = threads.submit(hold_long)
+        assert out.wait(10)
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                store.get_job(5)
+        monkeypatch.setattr(own_pool, "KEPT_FOR", 0.0)  # it goes back to the pool
+        back.set()
+        done.result(10)
+    assert store.get_job(5) is None
+
+
+def test_what_somebody_waits_for_is_handed_over_where_no_signal_is_heard(
+    open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store(min_size=1, max_size=1, timeout=5)
+    pool = store._pools.current()
+    assert store.get_job(5) is None
+    handed_over_by: list[str] = []
+    putconn = ConnectionPool.putconn
+
+    def seen(self: ConnectionPool, connection: psycopg.Connection) -> None:
+        handed_over_by.append(threading.current_thread().name)
+        putconn(self, connection)
+
+    monkeypatch.setattr(ConnectionPool, "putconn", seen)
+    with ThreadPoolExecutor(1) as threads:
+        with store.transaction():
+            waiting = threads.submit(store.get_job, 5)
+            wait_until(lambda: pool.get_stats()["requests_waiting"] == 1)
+        assert waiting.result(10) is None
+    assert handed_over_by == ["alkstore-return"]
+
+
+def test_a_wait_ends_though_the_thread_that_waits_is_gone(
+    open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in the child of a fork in the middle of it."""
+    store = open_store(min_size=1, max_size=1, timeout=0.1)
+    monkeypatch.setattr(own_pool, "_LONGER", 0.1)
+    with store.transaction(), monkeypatch.context() as patched:
+        patched.setattr(own_pool._Errand, "run", lambda _: None)
+        with pytest.raises(DatabaseError, match="no connection was fetched"):
             store.get_job(5)
     assert store.get_job(5) is None

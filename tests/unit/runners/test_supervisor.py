@@ -214,7 +214,7 @@ def test_a_closed_store_ends_it_with_one_line_when_nobody_had_asked(
     runner: Callable[..., Plain], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Contract, section 11: a runner never dies silently."""
-    closed = StoreClosed("the pool that the store was lent is closed")
+    closed = StoreClosed("the pool of the store is closed")
     both = threading.Barrier(2)
 
     def body(self: Plain) -> None:
@@ -228,7 +228,7 @@ def test_a_closed_store_ends_it_with_one_line_when_nobody_had_asked(
     assert one.join(5)
     assert one.state == "stopped"
     assert one.last_error is closed
-    reason = "it ended by itself: the pool that the store was lent is closed"
+    reason = "it ended by itself: the pool of the store is closed"
     for _ in range(2):
         health = one.health()
         assert not health.healthy
@@ -236,7 +236,7 @@ def test_a_closed_store_ends_it_with_one_line_when_nobody_had_asked(
         assert health.details["failures"] == 1
         assert one.stop(5)
     assert [record.levelname for record in caplog.records] == ["ERROR"]
-    assert "the pool that the store was lent is closed" in caplog.text
+    assert "the pool of the store is closed" in caplog.text
     assert len(caplog.text.splitlines()) == 1
     assert "trying again" not in caplog.text
 
