@@ -109,7 +109,7 @@ class OwnPool(ConnectionPool[OwnConnection]):
             super().putconn(hands.pop())
 
     def _fetch(self, timeout: float) -> OwnConnection:
-        """Have the pool hand out a connection; Ctrl-C loses none.
+        """Have the pool hand out a connection; Ctrl-C in the wait loses none.
 
         Whoever is interrupted while it waits in the pool is still handed a connection, which
         nobody gives back. So the main thread has another one wait for it.
