@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+import time
 from collections.abc import Callable
 from types import TracebackType
 
@@ -35,6 +36,7 @@ class Proxy:
     Attributes:
         conninfo: The way through this proxy.
         swallows: Whether notifications are dropped, as by a pooler in transaction mode.
+        pace: How many bytes a second come through from the server; ``None``: all.
         accepted: How many connections there have been.
     """
 
@@ -53,6 +55,7 @@ class Proxy:
         self.port: int = self._listening.getsockname()[1]
         self.accepted = 0
         self.swallows = False
+        self.pace: float | None = None
         ours = {"host": "127.0.0.1", "port": self.port, "sslmode": "disable"}
         self.conninfo = make_conninfo("", **{**given, **ours})
         self._begin(self._accept)
@@ -167,7 +170,9 @@ class Proxy:
     def _downstream(self, client: socket.socket, server: socket.socket) -> None:
         kept = b""
         with contextlib.suppress(OSError):
-            while data := server.recv(65536):
+            while data := server.recv(4096):
+                if self.pace is not None:
+                    time.sleep(len(data) / self.pace)
                 whole, kept = _split(kept + data)
                 self._pass_on(client, b"".join(one for one in whole if not self._dropped(one)))
         _shut(client, server)

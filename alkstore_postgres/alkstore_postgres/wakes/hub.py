@@ -12,6 +12,7 @@ import os
 import random
 import socket
 import threading
+import time
 from typing import Literal
 
 import psycopg
@@ -36,10 +37,16 @@ _MAX_BACKOFF = 5.0
 _FIRST_DEAF_PAUSE = 60.0
 _MAX_DEAF_PAUSE = 600.0
 _CLOSE_LIMIT = 1.0
+_BEHIND_QUIET = 60.0
 
 _DEAF = (
     "the listener's connection is accepted but hears nothing, as behind a transaction pooler; "
     "wakes are off and polling goes on. Give the listener a direct address"
+)
+
+_BEHIND = (
+    "wakes arrive faster than the listener hears them; until it has caught up, "
+    "everybody is woken twice a second"
 )
 
 _inherited: list[object] = []
@@ -95,6 +102,7 @@ class WakeHub:
         self._settled = threading.Event()
         self._backoff = _FIRST_BACKOFF
         self._deaf_pause = self._first_deaf_pause
+        self._told_behind: float | None = None
 
     @property
     def state(self) -> HubState:
@@ -231,6 +239,7 @@ class WakeHub:
             heartbeat=self._heartbeat,
             patience=self._patience,
             wake=self._waiters.wake,
+            fall_behind=self._fall_behind,
         )
         self._running = turn
         try:
@@ -266,6 +275,14 @@ class WakeHub:
         self._deaf_pause = self._first_deaf_pause
         self._waiters.wake_all()
         self._settled.set()
+
+    def _fall_behind(self) -> None:
+        """Wake everybody, since the wakes that are meant for them come late; say so at times."""
+        self._waiters.wake_all()
+        now = time.monotonic()
+        if self._told_behind is None or now - self._told_behind >= _BEHIND_QUIET:
+            self._told_behind = now
+            logger.warning(_BEHIND)
 
     def _enter(self, state: HubState, level: int, message: str, *details: object) -> None:
         """Change the state, with one line in the log for each change."""

@@ -29,6 +29,7 @@ class Line:
     Attributes:
         backend: The process id of the server process that answered `greet`.
         answered: Whether the notification of the last probe has come back.
+        heard: How many wakes have arrived, equal ones too.
     """
 
     def __init__(self, connection: psycopg.Connection[Any], channel: str) -> None:
@@ -42,6 +43,7 @@ class Line:
         self._encoding = connection.info.encoding
         self.backend = 0
         self.answered = False
+        self.heard = 0
 
     @property
     def connection(self) -> psycopg.Connection[Any]:
@@ -52,6 +54,11 @@ class Line:
     def busy(self) -> bool:
         """Whether a statement is not answered yet."""
         return self._busy
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether the last probe has come back, and the statement that sent it is answered."""
+        return self.answered and not self._busy
 
     @property
     def is_direct(self) -> bool:
@@ -104,6 +111,7 @@ class Line:
             channel = notification.relname.decode("ascii", "replace")
             if channel == self._channel:
                 names[text] = None
+                self.heard += 1
             elif channel == self.probe_channel and text == self._token:
                 self.answered = True
         return list(names)

@@ -15,6 +15,8 @@ from alkstore_postgres.wakes.line import Line
 Connect = Callable[[], psycopg.Connection[Any]]
 
 _OTHERS_LIMIT = 2.0
+_LOOK_EVERY = 0.5
+_STREAM = 100
 
 # No epoll or kqueue: their descriptors would be shared with the child of a fork.
 _Selector: type[selectors.BaseSelector] = getattr(
@@ -44,6 +46,8 @@ class Turn:
         heartbeat: Seconds without a sound after which a probe is sent.
         patience: Seconds that the answer may take.
         wake: Called with each name that is woken.
+        fall_behind: Called twice a second while wakes come faster than they are heard, so that
+            one takes its time through all that came before it.
     """
 
     def __init__(
@@ -55,6 +59,7 @@ class Turn:
         heartbeat: float,
         patience: float,
         wake: Callable[[str], None],
+        fall_behind: Callable[[], None],
     ) -> None:
         self._connect = connect
         self._channel = channel
@@ -62,6 +67,7 @@ class Turn:
         self._heartbeat = heartbeat
         self._patience = patience
         self._wake = wake
+        self._fall_behind = fall_behind
         self.line: Line | None = None
 
     def run(self, ready: Callable[[], None]) -> None:
@@ -83,9 +89,9 @@ class Turn:
         self._expect_probe(line)
         ready()
         while True:
-            while self._pump(line, self._heartbeat):
-                pass
-            line.probe()
+            self._follow(line)
+            if line.is_proven:
+                line.probe()
             self._expect_probe(line)
 
     def close(self) -> None:
@@ -93,9 +99,26 @@ class Turn:
         if self.line is not None:
             self.line.close()
 
+    def _follow(self, line: Line) -> None:
+        """Pass wakes on until none has come for a heartbeat.
+
+        The server keeps what we are too slow for, and a wake waits its turn behind it: without
+        end when a stream does not pause. A probe in the stream shows how long that takes.
+        """
+        looked, heard = time.monotonic(), line.heard
+        while self._pump(line, self._heartbeat):
+            now = time.monotonic()
+            if now - looked < _LOOK_EVERY:
+                continue
+            if not line.is_proven:
+                self._fall_behind()
+            elif line.heard - heard >= _STREAM:
+                line.probe()
+            looked, heard = now, line.heard
+
     def _expect_probe(self, line: Line) -> None:
         try:
-            self._expect(line, lambda: line.answered and not line.busy, self._patience)
+            self._expect(line, lambda: line.is_proven, self._patience)
         except SilentError:
             if line.busy:
                 raise

@@ -298,6 +298,34 @@ def test_a_stream_of_foreign_wakes_starves_nobody(
         thread.join()
 
 
+def test_one_that_runs_behind_a_stream_wakes_everyone_until_it_has_caught_up(
+    make_hub: MakeHub,
+    proxy: Proxy,
+    connection: psycopg.Connection[Any],
+    schema: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    hub, ear = make_hub(proxy.conninfo, heartbeat=0.2, patience=1), Ear()
+    hub.attach("x", ear)
+    wait_until(lambda: ear.heard)
+    proxy.pace = 50_000
+    query = "SELECT pg_notify(%s, 'foreign ' || n) FROM generate_series(1, 20000) n"
+    connection.execute(query, [wake_channel(schema)])  # a megabyte: 20 s
+    heard = len(ear.heard)
+    for count in (1, 2, 3):
+        wait_until(lambda count=count: len(ear.heard) >= heard + count, 2)  # type: ignore[misc]
+    assert [one.levelname for one in caplog.records if "faster" in one.message] == ["WARNING"]
+    proxy.pace = None
+
+    def is_quiet() -> bool:
+        heard = len(ear.heard)
+        time.sleep(1.2)
+        return len(ear.heard) == heard
+
+    wait_until(is_quiet)
+    assert (hub.state, hub.reconnects) == ("listening", 0)
+
+
 def test_closing_is_fast_and_wakes_everyone(
     make_hub: MakeHub, connection: psycopg.Connection[Any], schema: str
 ) -> None:
