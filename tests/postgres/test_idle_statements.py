@@ -3,7 +3,7 @@
 Field case B79: a database that may sleep is kept awake by what polls it. Each runner asks its
 thread to sleep for so many seconds; here these seconds are added up and not slept, until they
 are a minute, while everything that goes over the wire is counted. The listener, one for all
-runners of a store, is counted by itself: `tests/postgres/wakes/test_hub.py`.
+runners of a store, is counted by itself: `tests/postgres/wakes/test_listener_connection.py`.
 """
 
 from __future__ import annotations
