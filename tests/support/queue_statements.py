@@ -60,7 +60,7 @@ class QueueStatements:
         self._call("get_job", lambda: self._store.get_job(7))
         sender = self._store._parts.sender
         told = Merging(0.0)
-        told.carried(7)
+        told.carried(0.0, 7)
         self._call("wake", lambda: sender._ask({"mail": (told, list(range(1, 65)), False)}))
         empty = self._store.queue("empty")
         self._call("claim of an empty queue", lambda: empty.claim("w"))

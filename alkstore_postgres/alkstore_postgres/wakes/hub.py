@@ -25,7 +25,7 @@ from alkstore_postgres.wakes.turn import (
     DeafError,
     SilentError,
     Turn,
-    wait_readable,
+    has_rung,
 )
 from alkstore_postgres.wakes.waiters import Sink, Waiters
 
@@ -223,7 +223,7 @@ class WakeHub:
     def _run(self, bell: socket.socket) -> None:
         try:
             while not self._closed:
-                if wait_readable((bell.fileno(),), self._turn(bell)):
+                if has_rung(bell, self._turn(bell)):
                     break
         except ClosingError:
             pass

@@ -11,6 +11,13 @@ WINDOW: Final = 0.2
 BURST: Final = 3.0
 """How many enqueues in a row may carry their wakes themselves."""
 
+SPARSE: Final = 0.04
+"""An enqueue that comes so many seconds after the one before it always carries its wake ..."""
+
+SPARSE_FACTOR: Final = 20.0
+"""... unless that was less than so many times what the last one that did has taken. Where it is
+slow, commits line up for it; so a process stands in that line a twentieth of the time at most."""
+
 SHORTEST_LOOK: Final = 0.005
 """A worker may have become idle in so many seconds: the soonest time to look again."""
 
@@ -30,7 +37,8 @@ class Merging:
     next wake is owed when that job is gone, and another one that was stored since waits.
 
     The owner changes these from one thread at a time, but for `add`, `carried` and `spend`,
-    whose every step is a single operation on a deque or an attribute.
+    whose every step is a single operation on a deque or an attribute: threads that enqueue at
+    the same moment may carry a wake too many.
 
     Attributes:
         woken: The job for which the last wake was sent, if it was due then.
@@ -38,10 +46,12 @@ class Merging:
     """
 
     __slots__ = (
+        "_asked_at",
         "_ids",
         "_left",
         "_pause",
         "_sent_at",
+        "_sparse",
         "_stamp",
         "_unheeded",
         "_vague",
@@ -58,21 +68,34 @@ class Merging:
         self._unheeded = False
         self._left = BURST
         self._stamp = now
+        self._asked_at = now - WINDOW
+        self._sparse = SPARSE
         self._sent_at = now - WINDOW
         self._pause = SHORTEST_LOOK
 
     def spend(self, now: float) -> bool:
-        """Take one wake off the allowance of those that enqueues carry, if there is one."""
+        """Return whether the enqueue that begins now carries its wake.
+
+        It does when it comes alone, or when the allowance holds a wake, which it takes.
+        """
+        pause, self._asked_at = now - self._asked_at, now
         left = min(BURST, self._left + (now - self._stamp) / WINDOW)
-        if left < 1:
+        if left < 1 and pause < self._sparse:
             return False
-        self._left = left - 1
+        self._left = max(left - 1, 0.0)
         self._stamp = self._sent_at = now
         return True
 
-    def carried(self, job_id: int) -> None:
-        """Note the job whose enqueue carried its wake."""
-        self.woken = job_id
+    def carried(self, now: float, job_id: int | None) -> None:
+        """Note that an enqueue which carried its wake is committed.
+
+        Args:
+            now: The time.
+            job_id: The job, when it can be claimed already.
+        """
+        self._sparse = max(SPARSE, (now - self._stamp) * SPARSE_FACTOR)
+        if job_id is not None:
+            self.woken = job_id
 
     def add(self, job_id: int | None) -> None:
         """Note a job that was stored without a wake.

@@ -32,10 +32,10 @@ logger = logging.getLogger(__name__)
 class WakeSender:
     """Decides which enqueue carries its wake, and sends the others merged.
 
-    Each name may carry `BURST` wakes in a row and one more for every `WINDOW` that passes;
-    what comes on top is sent by a thread: at once when a worker is idle, else once for each
-    window (`Merging`). The thread starts when it is needed and ends when it was idle for a
-    while.
+    An enqueue that comes alone carries its wake. In a stream each name may carry `BURST` wakes
+    in a row and one more for every `WINDOW` that passes; what comes on top is sent by a thread:
+    at once when a worker is idle, else once for each window (`Merging`). The thread starts when
+    it is needed and ends when it was idle for a while.
 
     Args:
         database: The way to the database.
@@ -63,18 +63,22 @@ class WakeSender:
     def inline(self, name: str) -> bool:
         """Return whether the statement about to run shall carry the wake of *name* itself.
 
-        When so, call `carried` after its commit, else `merged`. Takes no lock: threads that
-        spend at the same moment may carry a wake too many.
+        When so, call `carried` after its commit, else `merged`. Takes no lock.
         """
         self._follow_fork()
         now = time.monotonic()
         book = self._books.get(name) or self._book(name, now)
         return book.spend(now)
 
-    def carried(self, name: str, job_id: int) -> None:
-        """Note that the enqueue of this job, which is due, has carried the wake of *name*."""
+    def carried(self, name: str, job_id: int | None = None) -> None:
+        """Note that an enqueue has carried the wake of *name*.
+
+        Args:
+            name: The mechanism's name; not checked.
+            job_id: The job that was stored, when it can be claimed already.
+        """
         if (book := self._books.get(name)) is not None:
-            book.carried(job_id)
+            book.carried(time.monotonic(), job_id)
 
     def merged(self, name: str, job_id: int | None = None) -> None:
         """Have a wake of *name* sent if anybody may be idle, together with others.

@@ -68,6 +68,8 @@ class Turn:
         self._patience = patience
         self._wake = wake
         self._fall_behind = fall_behind
+        # Made once: a wake is heard sooner.
+        self._selector = _Selector()
         self.line: Line | None = None
 
     def run(self, ready: Callable[[], None]) -> None:
@@ -80,6 +82,8 @@ class Turn:
             psycopg.Error: The connection could not be made, or was lost.
         """
         line = self.line = Line(self._connect(), self._channel)
+        for source in (line, self._bell):
+            self._selector.register(source, selectors.EVENT_READ)
         line.greet()
         self._expect(line, lambda: not line.busy, self._patience)
         if not line.is_direct and not self._hears_others(line):
@@ -96,6 +100,7 @@ class Turn:
 
     def close(self) -> None:
         """Close the connection, if there is one."""
+        self._selector.close()
         if self.line is not None:
             self.line.close()
 
@@ -152,8 +157,8 @@ class Turn:
 
     def _pump(self, line: Line, limit: float) -> bool:
         """Wait up to *limit* seconds for something to read; return whether there was."""
-        readable = wait_readable((line.fileno(), self._bell.fileno()), limit)
-        if self._bell.fileno() in readable:
+        readable = [key.fileobj for key, _ in self._selector.select(limit)]
+        if self._bell in readable:
             raise ClosingError
         if not readable:
             return False
@@ -162,9 +167,8 @@ class Turn:
         return True
 
 
-def wait_readable(descriptors: tuple[int, ...], timeout: float) -> set[int]:
-    """Return which of *descriptors* have something to read, after *timeout* seconds at most."""
+def has_rung(bell: socket.socket, timeout: float) -> bool:
+    """Return whether *bell* has something to read, after *timeout* seconds at most."""
     with _Selector() as selector:
-        for descriptor in descriptors:
-            selector.register(descriptor, selectors.EVENT_READ)
-        return {key.fd for key, _ in selector.select(timeout)}
+        selector.register(bell, selectors.EVENT_READ)
+        return bool(selector.select(timeout))

@@ -8,6 +8,8 @@ from alkstore_postgres.wakes.merging import (
     BURST,
     LONGEST_LOOK,
     SHORTEST_LOOK,
+    SPARSE,
+    SPARSE_FACTOR,
     WINDOW,
     Merging,
 )
@@ -22,9 +24,27 @@ def merging() -> Merging:
 
 def test_a_few_enqueues_in_a_row_carry_their_wakes(merging: Merging) -> None:
     assert [merging.spend(0.0) for _ in range(5)] == [True] * int(BURST) + [False] * 2
-    assert not merging.spend(WINDOW * 0.9)
-    assert merging.spend(WINDOW * 1.1)
-    assert not merging.spend(WINDOW * 1.2)
+
+
+def test_in_a_stream_one_more_carries_its_wake_for_each_window(merging: Merging) -> None:
+    gap = SPARSE / 4
+    carried = [merging.spend(number * gap) for number in range(int(LATER))]
+    assert carried.count(True) == pytest.approx(BURST + LATER * gap / WINDOW, abs=1)
+
+
+def test_one_that_comes_alone_always_carries_its_wake(merging: Merging) -> None:
+    gap = SPARSE * 1.01
+    assert all(merging.spend(number * gap) for number in range(int(LATER)))
+
+
+def test_where_carrying_wakes_is_slow_it_takes_a_longer_pause(merging: Merging) -> None:
+    gap, took = SPARSE * 1.01, 2 * SPARSE / SPARSE_FACTOR
+    carried = 0
+    for number in range(int(LATER)):
+        if merging.spend(number * gap):
+            carried += 1
+            merging.carried(number * gap + took, number)
+    assert carried == pytest.approx(BURST + LATER * gap / WINDOW, abs=1)
 
 
 def test_a_job_after_a_pause_is_looked_at_at_once(merging: Merging) -> None:
@@ -46,7 +66,7 @@ def test_what_waits_behind_a_job_that_nobody_took_is_owed_until_it_is_taken(
     merging: Merging,
 ) -> None:
     merging.spend(0.0)
-    merging.carried(1)
+    merging.carried(0.0, 1)
     now = 0.0
     merging.add(2)
     looks = 0
@@ -66,7 +86,7 @@ def test_what_waits_behind_a_job_that_nobody_took_is_owed_until_it_is_taken(
 
 def test_what_nobody_heeds_is_told_of_once_a_window(merging: Merging) -> None:
     merging.spend(0.0)
-    merging.carried(1)
+    merging.carried(0.0, 1)
     merging.add(2)
     now, wakes, looks = 0.0, 0, 0
     while now < LATER / 10:
