@@ -34,6 +34,16 @@ def test_every_statement_goes_out_on_one_line(package: str, file: str) -> None:
         assert b"  " not in statements[name]
 
 
+def test_numbers_may_be_written_in_the_place_of_parameters() -> None:
+    statements = Statements("alkstore_postgres.queue", "enqueue.sql", "alkstore")
+    written = statements.with_numbers("enqueue", {"priority": -3, "delay": 1.5, "expires": None})
+    assert b"%(priority)s" in statements["enqueue"]
+    for gone in (b"%(priority)s", b"%(delay)s", b"%(expires)s"):
+        assert gone not in written
+    for kept in (b"%(queue)s", b"%(payload)s", b"secs => 1.5", b"secs => NULL", b" -3,"):
+        assert kept in written
+
+
 def test_what_is_quoted_keeps_its_spaces() -> None:
     statements = Statements("alkstore_postgres.queue", "claim.sql", "two  spaces")
     assert b'"two  spaces".jobs' in statements["claim"]
