@@ -94,6 +94,17 @@ class ScheduleTable:
         return int(row[0])
 
 
+def many(table: ScheduleTable, count: int, seconds: float = 1.0) -> None:
+    """Register so many schedules that are due for so many seconds."""
+    table.run(
+        "INSERT INTO {schedules} (name, spec, queue, payload, priority, catch_up, next_fire_at,"
+        " created_at, updated_at) SELECT 's' || n, '@every 1h', 'q' || n %% 10, '1', 0, 'all',"
+        " now() - make_interval(secs => %s), now(), now() FROM generate_series(1, %s) n",
+        seconds,
+        count,
+    )
+
+
 def grid(first: datetime, interval: timedelta, count: int) -> list[datetime]:
     """Return so many boundaries from *first* on."""
     return [first + number * interval for number in range(count)]
