@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from datetime import timedelta
 from types import TracebackType
 from typing import Any
 
@@ -12,6 +13,11 @@ from alkstore.stop_token import StopToken
 from alkstore_postgres.scheduler.leader import LeaderLoop
 from alkstore_postgres.store import PostgresStore
 from tests.support.waiting import wait_until
+
+QUICK = 0.1
+"""Within how many seconds a stop is obeyed."""
+SLACK = 0.05
+"""What a busy test machine may add."""
 
 
 class Leading:
@@ -99,3 +105,9 @@ def owner_of(table: Any) -> str | None:
     """Return who holds the scheduler's lease."""
     row = table.run("SELECT owner FROM {locks} WHERE name = '__alkstore_scheduler'").fetchone()
     return None if row is None else row[0]
+
+
+def late(store: PostgresStore, name: str) -> list[timedelta]:
+    """Return how late each fire of *name* was stored, on the store clock."""
+    jobs = store.queue(name).claim("w", limit=1_000)
+    return [job.enqueued_at - job.scheduled_for for job in jobs if job.scheduled_for is not None]
