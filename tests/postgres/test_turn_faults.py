@@ -1,7 +1,8 @@
 """An exception of any kind, at any statement of a turn of any runner: it goes on.
 
-Field case B08. The worker has the same test beside its others (`test_worker.py`), the tick of
-the scheduler, statement by statement, in `tests/races/scheduler/test_tick_faults.py`.
+Field case B08. The worker has the same test beside its others
+(`runners/test_worker_faults.py`), the tick of the scheduler, statement by statement, in
+`tests/races/scheduler/test_tick_faults.py`.
 """
 
 from __future__ import annotations

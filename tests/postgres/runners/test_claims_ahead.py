@@ -1,0 +1,85 @@
+"""A worker claims ahead of its handlers, and lets go of what they do not come to."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from alkstore.runners import WorkerRunner
+from alkstore.traits import JobHandle, Queue
+from tests.support.waiting import wait_until
+from tests.support.workers import is_empty
+
+
+def test_claims_that_no_handler_has_begun_are_released_at_once(
+    queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Field case B88."""
+    started, release = threading.Event(), threading.Event()
+
+    def handler(_job: JobHandle) -> None:
+        started.set()
+        release.wait(10)
+
+    worker = WorkerRunner(queue, handler)
+    monkeypatch.setattr(worker, "_ahead", lambda: 4)
+    queue.enqueue_many(range(5))
+    worker.start()
+    assert started.wait(5)
+    wait_until(lambda: queue.stats().running == 5, 5)
+    worker.ask_to_end(30)
+    wait_until(lambda: queue.stats().running == 1, 0.9)
+    assert queue.stats().ready == 4
+    release.set()
+    assert worker.join(5)
+    assert queue.size() == 4
+
+
+def test_claims_ahead_are_given_back_when_the_handlers_turn_out_slow(
+    queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started, release = threading.Event(), threading.Event()
+
+    def handler(_job: JobHandle) -> None:
+        started.set()
+        release.wait(10)
+
+    worker = WorkerRunner(queue, handler)
+    ahead = [4]
+    monkeypatch.setattr(worker, "_ahead", lambda: ahead[0])
+    queue.enqueue_many(range(5))
+    worker.start()
+    assert started.wait(5)
+    wait_until(lambda: queue.stats().running == 5, 5)
+    ahead[0] = 0
+    wait_until(lambda: queue.stats().ready == 4, 5)
+    release.set()
+    wait_until(lambda: is_empty(queue))
+    assert worker.stop()
+
+
+@pytest.mark.parametrize("kind", ["on their last attempt", "tried before"])
+def test_dangerous_jobs_are_claimed_one_by_one(
+    queue: Queue, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """A process that one of them ends takes no attempt of the others with it."""
+    queue.enqueue_many(range(6), max_attempts=1 if kind == "on their last attempt" else 3)
+    if kind == "tried before":
+        for handle in queue.claim("one that failed", 6):
+            handle.retry("no", delay=0)
+    limits: list[int] = []
+    claim_wait = type(queue).claim_wait
+
+    def spy(self: Queue, worker_id: str, limit: int, **options: Any) -> list[JobHandle]:
+        limits.append(limit)
+        return claim_wait(self, worker_id, limit, **options)
+
+    monkeypatch.setattr(type(queue), "claim_wait", spy)
+    worker = WorkerRunner(queue, lambda _: None)
+    monkeypatch.setattr(worker, "_ahead", lambda: 4)
+    worker.start()
+    wait_until(lambda: is_empty(queue))
+    assert worker.stop()
+    assert set(limits) == {1}
