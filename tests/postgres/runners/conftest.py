@@ -10,6 +10,7 @@ from alkstore.runners import WorkerRunner
 from alkstore.traits import Handler, Queue
 from alkstore_postgres import PostgresStore
 from tests.support.faults import Faults
+from tests.support.programs import CONTROL, PRELUDE, Program
 
 
 @pytest.fixture
@@ -37,3 +38,19 @@ def start() -> Iterator[Callable[..., WorkerRunner]]:
     for one in running:
         one.stop(5)
         assert one.join(5)
+
+
+@pytest.fixture
+def run(conninfo: str, schema: str, store: PostgresStore) -> Iterator[Callable[[str], Program]]:
+    """Start programs over the store's schema."""
+    programs: list[Program] = []
+
+    def start(script: str) -> Program:
+        programs.append(
+            Program(script if script is CONTROL else PRELUDE + script, conninfo, schema)
+        )
+        return programs[-1]
+
+    yield start
+    for program in programs:
+        program.kill()

@@ -5,14 +5,17 @@ from __future__ import annotations
 import itertools
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from alkstore.errors import InvalidOption
+from alkstore.stop_token import StopToken
 from alkstore.traits import JobHandle, Queue
 from alkstore_postgres import PostgresStore
 from tests.support.faults import Faults, settling
+from tests.support.programs import Program
 from tests.support.rows import Rows
 from tests.support.waiting import wait_until
 from tests.support.workers import Start, is_empty
@@ -202,3 +205,40 @@ def test_a_lapsed_claim_that_was_taken_is_not_acknowledged_by_its_first_holder(
     assert handled == [1]
     assert worker.last_error is None
     assert queue.dead() == []
+
+
+@pytest.mark.slow
+def test_a_handler_that_holds_the_interpreter_for_a_second_at_a_time_keeps_its_claim(
+    run: Callable[[str], Program], store: PostgresStore
+) -> None:
+    """Field case B48: no other thread of its process runs for most of the time."""
+    program = run("""
+import ctypes
+sleep = ctypes.PyDLL(None).usleep  # keeps the interpreter's lock
+def handler(job):
+    say("started")
+    for _ in range(13):
+        sleep(1_000_000)
+    say("finished")
+queue = store.queue("emails", visibility_timeout=5)
+queue.enqueue(1)
+worker = store.start_worker("emails", handler)
+while queue.size(): time.sleep(0.05)
+store.close()
+""")
+    program.wait_for("started")
+    queue = store.queue("emails")
+    stolen: list[JobHandle] = []
+    thief = StopToken()
+
+    def steal() -> None:
+        while not thief.wait(0.05):
+            stolen.extend(queue.claim("thief"))
+
+    stealing = threading.Thread(target=steal)
+    stealing.start()
+    program.wait_for("finished")
+    thief.cancel()
+    stealing.join()
+    assert stolen == []
+    assert program.end()[:2] == (0, "")
