@@ -15,7 +15,15 @@ import pytest
 
 from alkstore.errors import LeadershipLost
 from alkstore.stop_token import StopToken
-from alkstore.testing.contract.base import LIMIT, PROMPT, Background, Contract, claim, fall_asleep
+from alkstore.testing.contract.base import (
+    LIMIT,
+    PROMPT,
+    Background,
+    Contract,
+    claim,
+    fall_asleep,
+    fire_once,
+)
 from alkstore.testing.harness import EngineHarness
 from alkstore.traits import Store
 
@@ -90,7 +98,8 @@ class GoingClockContract(Contract):
         runner = Background(lambda: store.run_schedules(stop))
         store.schedule("s", "@every 1s", "q", 1)
         # It may notice the schedule only when it renews its lease, every 2 s.
-        assert store.queue("q").claim_wait("worker", timeout=2 + PROMPT)
+        waiter = Background(lambda: store.queue("q").claim_wait("worker", timeout=LIMIT))
+        assert waiter.result(2 + PROMPT)
         stop.cancel()
         runner.result(PROMPT)
 
@@ -100,8 +109,7 @@ class GoingClockContract(Contract):
         store.schedule("s", "@every 30d", "q", 1)
         stop = StopToken()
         runner = Background(lambda: store.run_schedules(stop))
-        soon = engine.now() + timedelta(seconds=0.1)
-        store.schedule("proof of a leader", "@every 30d", "q", 1, starts_at=soon)
+        fire_once(engine, store, "q", 0.1)
         assert store.queue("q").claim_wait("worker", timeout=LIMIT)
         ends: list[datetime] = []
         # On a busy machine a renewal may come late, too, but not each one.
