@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import psycopg
@@ -21,14 +21,22 @@ from alkstore import (
     StopToken,
     StoreClosed,
 )
+from alkstore_postgres.lock import locks
 from alkstore_postgres.store import PostgresStore
 from tests.support.cursors import around_statements
 from tests.support.handles import held, is_lost
+from tests.support.timing import Stopwatch, in_time
 from tests.support.waiting import wait_until
 
 OpenStore = Callable[..., PostgresStore]
 
 NAMES = ["x", "n" * 63, "n" * 64, "n" * 200, "漢" * 66, "🐘🔒", "a'b\"; drop", "%s {0} \\", "A b"]
+
+
+@pytest.fixture
+def _no_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let whoever waits look again for a reason only: what ends a wait has woken it."""
+    monkeypatch.setattr(locks, "POLL", 600.0)
 
 
 @pytest.fixture
@@ -87,10 +95,29 @@ def test_a_lapsed_lease_is_free_for_all(store: PostgresStore, lapse: Callable[[s
 
 def test_a_lease_ends_by_itself(store: PostgresStore) -> None:
     """Field case B64: free after its TTL, never longer."""
-    held(store.try_lock("x", 0.4))
-    began = time.monotonic()
-    store.lock("x", 60, timeout=5)
-    assert 0.2 < time.monotonic() - began < 1.0
+
+    def wait_for_its_end() -> float:
+        first = held(store.try_lock("x", 0.4))
+        ends = times(store)[1]
+        second = store.lock("x", 60, timeout=20)
+        taken = times(store)[0]
+        assert taken >= ends
+        assert not first.renew()
+        assert second.release()
+        return (taken - ends).total_seconds()
+
+    in_time(wait_for_its_end, 0.6)
+
+
+def times(store: PostgresStore) -> tuple[datetime, datetime]:
+    """Return when the only lock was taken, and when its lease ends, on the store clock."""
+    table = sql.Identifier(store._parts.database.schema, "locks")
+    query = sql.SQL("SELECT acquired_at, expires_at FROM {}").format(table)
+    with store.transaction() as own:
+        row = own.execute(query).fetchone()
+    assert row is not None
+    taken, ends = row
+    return taken, ends
 
 
 def test_a_released_handle_does_nothing_more(store: PostgresStore) -> None:
@@ -137,6 +164,7 @@ def test_leaving_a_lock_with_the_store_closed_raises_nothing(store: PostgresStor
         handle.release()
 
 
+@pytest.mark.usefixtures("_no_poll")
 @pytest.mark.parametrize("name", NAMES)
 def test_any_name_within_the_limits_works(store: PostgresStore, name: str) -> None:
     """Field case B75."""
@@ -144,7 +172,7 @@ def test_any_name_within_the_limits_works(store: PostgresStore, name: str) -> No
     assert handle.name == name
     thread, outcome = waiting_for(store, name)
     assert handle.release()
-    thread.join(4)
+    thread.join(30)
     assert not isinstance(outcome[0], BaseException)
 
 
@@ -201,34 +229,43 @@ def test_a_bad_timeout_is_refused_before_any_round_trip(store: PostgresStore, ti
         store.lock("x", 60, timeout)
 
 
+def wait_for_a_release(holder: PostgresStore, waiter: PostgresStore) -> float:
+    """Have *waiter* get the lock that *holder* releases; return how long that took."""
+    handle = held(holder.try_lock("x", 60))
+    thread, outcome = waiting_for(waiter, "x")
+    began = time.monotonic()
+    handle.release()
+    thread.join(30)
+    took = time.monotonic() - began
+    (found,) = outcome
+    assert not isinstance(found, BaseException)
+    assert found.token > handle.token
+    assert found.release()
+    return took
+
+
+@pytest.mark.usefixtures("_no_poll")
 def test_a_waiter_is_woken_by_a_release(store: PostgresStore) -> None:
-    handle = held(store.try_lock("x", 60))
-    thread, outcome = waiting_for(store, "x")
-    began = time.monotonic()
-    handle.release()
-    thread.join(4)
-    assert time.monotonic() - began < 0.5
-    assert not isinstance(outcome[0], BaseException)
-    assert outcome[0].token > handle.token
+    in_time(lambda: wait_for_a_release(store, store), 0.5)
 
 
+@pytest.mark.usefixtures("_no_poll")
 def test_a_waiter_hears_a_release_from_another_store(open_store: OpenStore) -> None:
-    handle = held(open_store().try_lock("x", 60))
-    thread, outcome = waiting_for(open_store(), "x")
-    began = time.monotonic()
-    handle.release()
-    thread.join(4)
-    assert time.monotonic() - began < 0.5
-    assert not isinstance(outcome[0], BaseException)
+    holder, waiter = open_store(), open_store()
+    in_time(lambda: wait_for_a_release(holder, waiter), 0.5)
 
 
-def test_a_waiter_gives_up_at_its_time_limit(store: PostgresStore) -> None:
+@pytest.mark.parametrize("limit", [0, 0.3, timedelta(milliseconds=300)])
+def test_a_waiter_gives_up_at_its_time_limit(store: PostgresStore, limit: Any) -> None:
     held(store.try_lock("x", 60))
-    for limit in (0, 0.3, timedelta(milliseconds=300)):
+
+    def wait_in_vain() -> float:
         began = time.monotonic()
         with pytest.raises(LockTimeout):
             store.lock("x", 60, timeout=limit)
-        assert time.monotonic() - began < 0.8
+        return time.monotonic() - began
+
+    in_time(wait_in_vain, 0.8)
 
 
 def test_a_free_lock_is_taken_with_a_time_limit_of_nothing(store: PostgresStore) -> None:
@@ -238,13 +275,18 @@ def test_a_free_lock_is_taken_with_a_time_limit_of_nothing(store: PostgresStore)
 
 def test_a_waiter_returns_within_100_ms_of_its_cancellation(store: PostgresStore) -> None:
     held(store.try_lock("x", 60))
-    stop = StopToken()
-    thread, outcome = waiting_for(store, "x", stop=stop.child())
-    began = time.monotonic()
-    stop.cancel()
-    thread.join(4)
-    assert time.monotonic() - began < 0.1
-    assert isinstance(outcome[0], LockTimeout)
+
+    def cancel_a_wait() -> float:
+        stop = StopToken()
+        thread, outcome = waiting_for(store, "x", stop=stop.child())
+        began = time.monotonic()
+        stop.cancel()
+        thread.join(30)
+        took = time.monotonic() - began
+        assert isinstance(outcome[0], LockTimeout)
+        return took
+
+    in_time(cancel_a_wait, 0.1)
 
 
 def test_a_cancelled_token_takes_no_lock(store: PostgresStore) -> None:
@@ -255,11 +297,12 @@ def test_a_cancelled_token_takes_no_lock(store: PostgresStore) -> None:
     assert store.try_lock("x", 60) is not None
 
 
+@pytest.mark.usefixtures("_no_poll")
 def test_closing_the_store_ends_a_wait(store: PostgresStore) -> None:
     held(store.try_lock("x", 60))
     thread, outcome = waiting_for(store, "x")
     store.close()
-    thread.join(4)
+    thread.join(30)
     assert isinstance(outcome[0], StoreClosed)
 
 
@@ -271,9 +314,9 @@ def test_a_waiter_that_hears_nothing_polls(
     thread, outcome = waiting_for(store, "x")
     table = sql.Identifier(schema, "locks")
     connection.execute(sql.SQL("UPDATE {} SET owner = NULL").format(table))
-    began = time.monotonic()
-    thread.join(8)
-    assert time.monotonic() - began < 5.5
+    with Stopwatch() as watch:
+        thread.join(30)
+    assert watch.seconds < 5.5
     assert not isinstance(outcome[0], BaseException)
 
 
