@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any
 
 import psycopg
 from psycopg import sql
 from psycopg.rows import dict_row
+
+from alkstore.testing.contract.base import Span
 
 
 class JobTable:
@@ -53,6 +56,21 @@ class JobTable:
             for table in (self._live, self._dead)
         )
         return live, dead
+
+    def now(self) -> datetime:
+        """Return the store clock."""
+        row = self._connection.execute("SELECT clock_timestamp()").fetchone()
+        assert row is not None
+        moment: datetime = row[0]
+        return moment
+
+    @contextmanager
+    def spanning(self) -> Iterator[Span]:
+        """Return the span of the store clock that the block takes."""
+        now = self.now()
+        span = Span(now, now)
+        yield span
+        span.last = self.now()
 
     def seconds_until(self, job_id: int, column: str) -> float:
         """Return how far ahead a time of a live job is, on the store clock."""

@@ -14,6 +14,7 @@ import pytest
 
 from alkstore.traits import JobHandle, Queue
 from alkstore_postgres import PostgresStore
+from tests.support.waiting import wait_until
 
 SECONDS = 4.0
 JOBS = 1_500
@@ -37,6 +38,8 @@ class Storm:
         for thread in threads:
             thread.start()
         time.sleep(SECONDS)
+        # Where the machine is busy, somebody may have had no turn yet.
+        wait_until(lambda: self._over.is_set() or len(self.turns) == len(calls), 60)
         self._over.set()
         for thread in threads:
             thread.join(60)

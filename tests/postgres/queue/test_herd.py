@@ -8,7 +8,6 @@ two statements and one more for each other process; see `docs/explanation/wakes.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
@@ -22,7 +21,7 @@ from alkstore_postgres.queue import claimer as module
 from tests.postgres.queue.test_waiting import waits
 from tests.support.processes import Children, Parent
 from tests.support.sql_probe import SqlProbe, Traffic
-from tests.support.waiting import wait_until
+from tests.support.waiting import rest, wait_until
 
 WORKERS = 50
 PROCESSES = 10
@@ -75,7 +74,7 @@ class Herd:
         last = -1
         while last != self.claims:
             last = self.claims
-            time.sleep(QUIET)
+            rest(QUIET)
         self.claims = self.done = 0
         return last
 
@@ -148,7 +147,7 @@ def quiet(traffic: Traffic, done: Callable[[], bool]) -> int:
     last = -1
     while last != claims(traffic):
         last = claims(traffic)
-        time.sleep(QUIET)
+        rest(QUIET)
     return last
 
 
@@ -163,7 +162,7 @@ def test_one_job_among_ten_idle_processes(
             ending.callback(child.finish)
             ending.callback(child.say, "end")
             assert child.hear() == "sleeps"
-        time.sleep(QUIET)
+        rest(QUIET)
         with sql_probe.watching() as traffic:
             queue.enqueue(1)
             cost = quiet(traffic, lambda: queue.size() == 0)

@@ -67,8 +67,9 @@ def test_the_gaps_of_retries_follow_the_curve(store: PostgresStore, table: JobTa
     gaps = [60, 120, 240, 480, 960, 1920, 3840, 7680, 15_360, 21_600, 21_600]
     for gap in gaps:
         table.move(job, "run_at", 0)
-        assert queue.claim("w")[0].retry("x")
-        assert gap - 1 < table.seconds_until(job, "run_at") <= gap
+        with table.spanning() as span:
+            assert queue.claim("w")[0].retry("x")
+        assert table.row(job)["run_at"] in span + gap
 
 
 def test_a_huge_budget_never_breaks_the_curve(queue: Queue, table: JobTable) -> None:
@@ -77,16 +78,18 @@ def test_a_huge_budget_never_breaks_the_curve(queue: Queue, table: JobTable) -> 
     for attempts in (9_999, 2**31 - 3):
         table.set(job, "attempts", attempts)
         table.move(job, "run_at", 0)
-        assert queue.claim("w")[0].retry("x")
-        assert 21_599 < table.seconds_until(job, "run_at") <= 21_600
+        with table.spanning() as span:
+            assert queue.claim("w")[0].retry("x")
+        assert table.row(job)["run_at"] in span + 21_600
 
 
 @pytest.mark.parametrize("delay", [45, 45.0, timedelta(seconds=45)])
 def test_a_given_delay_takes_the_place_of_the_curve(
     held: JobHandle, table: JobTable, delay: Any
 ) -> None:
-    assert held.retry("x", delay=delay)
-    assert 44 < table.seconds_until(held.id, "run_at") <= 45
+    with table.spanning() as span:
+        assert held.retry("x", delay=delay)
+    assert table.row(held.id)["run_at"] in span + 45
 
 
 def test_a_retry_without_a_gap_is_due_at_once(queue: Queue, held: JobHandle) -> None:
@@ -166,16 +169,18 @@ def test_releases_burn_no_budget(queue: Queue) -> None:
 
 def test_a_heartbeat_holds_for_another_visibility_timeout(held: JobHandle, table: JobTable) -> None:
     table.move(held.id, "claim_expires_at", 5)
-    assert held.heartbeat()
-    assert 299 < table.seconds_until(held.id, "claim_expires_at") <= 300
+    with table.spanning() as span:
+        assert held.heartbeat()
+    assert table.row(held.id)["claim_expires_at"] in span + 300
 
 
 @pytest.mark.parametrize("extend", [20, 20.0, timedelta(seconds=20)])
 def test_a_heartbeat_holds_for_as_long_as_asked(
     held: JobHandle, table: JobTable, extend: Any
 ) -> None:
-    assert held.heartbeat(extend)
-    assert 19 < table.seconds_until(held.id, "claim_expires_at") <= 20
+    with table.spanning() as span:
+        assert held.heartbeat(extend)
+    assert table.row(held.id)["claim_expires_at"] in span + 20
     assert held.heartbeat(NEVER)
     assert table.seconds_until(held.id, "claim_expires_at") > 36_499 * 86_400
 

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -16,11 +16,19 @@ import pytest
 from alkstore import StopToken
 from alkstore.traits import JobHandle, Queue
 from alkstore_postgres import PostgresStore
+from alkstore_postgres.queue import claimer
 from tests.support.job_table import JobTable
+from tests.support.timing import in_time
 from tests.support.waiting import wait_until
 
-PROMPT = 2.0
-"""Well below the 5 s after which a waiter looks again without any reason."""
+LIMIT = 30.0
+"""How long a wait may last that something is to end, in seconds."""
+
+
+@pytest.fixture(autouse=True)
+def _no_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a waiter look again for a reason only, not after 5 s: what ends a wait has woken it."""
+    monkeypatch.setattr(claimer, "_POLL", 600.0)
 
 
 class Waiter:
@@ -42,9 +50,9 @@ class Waiter:
         self.handles = queue.claim_wait("w", **options)
         self.took = time.monotonic() - begin
 
-    def result(self, timeout: float = PROMPT) -> list[JobHandle]:
-        """Return what it got, which must come within *timeout* seconds."""
-        self._thread.join(timeout)
+    def result(self) -> list[JobHandle]:
+        """Return what it got, which must come without a poll."""
+        self._thread.join(LIMIT)
         assert self.handles is not None, "it still waits"
         return self.handles
 
@@ -73,9 +81,7 @@ def waiting(store: PostgresStore, queue: Queue, **options: Any) -> Iterator[Wait
 
 def test_it_returns_at_once_when_there_is_a_job(queue: Queue) -> None:
     jobs = queue.enqueue_many(range(3))
-    begin = time.monotonic()
-    assert [handle.id for handle in queue.claim_wait("w", 2)] == jobs[:2]
-    assert time.monotonic() - begin < PROMPT
+    assert [handle.id for handle in Waiter(queue, limit=2).result()] == jobs[:2]
 
 
 def test_an_enqueue_of_this_process_wakes_it(store: PostgresStore, queue: Queue) -> None:
@@ -158,31 +164,54 @@ def test_every_way_to_give_a_job_back_wakes_it(
         assert [handle.id for handle in waiter.result()] == [job]
 
 
-def test_it_wakes_when_a_delayed_job_becomes_due(queue: Queue) -> None:
+def lateness(table: JobTable, job: int, due: datetime) -> float:
+    """Return how many seconds after *due* a job was claimed that is held, on the store clock."""
+    row = table.row(job)
+    held_for = timedelta(seconds=row["visibility_timeout"])
+    late: timedelta = row["claim_expires_at"] - held_for - due
+    assert late >= timedelta(0), "it was claimed too early"
+    return late.total_seconds()
+
+
+def test_it_wakes_when_a_delayed_job_becomes_due(queue: Queue, table: JobTable) -> None:
     queue.enqueue(1, delay=3600, priority=9)
-    job = queue.enqueue(1, delay=0.5)
-    waiter = Waiter(queue)
-    assert [handle.id for handle in waiter.result(4)] == [job]
-    assert 0.3 < waiter.took < PROMPT
+
+    def wait_for_it() -> float:
+        job = queue.enqueue(1, delay=0.5)
+        assert [handle.id for handle in Waiter(queue).result()] == [job]
+        return lateness(table, job, table.row(job)["run_at"])
+
+    in_time(wait_for_it, 1.5)
 
 
-def test_it_wakes_when_a_claim_lapses(store: PostgresStore) -> None:
+def test_it_wakes_when_a_claim_lapses(store: PostgresStore, table: JobTable) -> None:
     queue = store.queue("mail", visibility_timeout=0.5)
-    job = queue.enqueue(1)
-    queue.claim("somebody who dies")
-    waiter = Waiter(queue)
-    (handle,) = waiter.result(4)
-    assert (handle.id, handle.attempt) == (job, 2)
-    assert waiter.took < PROMPT
+
+    def wait_for_it() -> float:
+        job = queue.enqueue(1)
+        queue.claim("somebody who dies")
+        lapses = table.row(job)["claim_expires_at"]
+        (handle,) = Waiter(queue).result()
+        assert (handle.id, handle.attempt) == (job, 2)
+        late = lateness(table, job, lapses)
+        assert handle.ack()
+        return late
+
+    in_time(wait_for_it, 1.5)
 
 
-def test_a_time_limit_ends_it(queue: Queue) -> None:
+@pytest.mark.parametrize("timeout", [0, 0.2, timedelta(seconds=0.2)])
+def test_a_time_limit_ends_it(queue: Queue, timeout: Any) -> None:
     queue.enqueue(1, delay=3600)
-    for timeout in (0, 0.2, timedelta(seconds=0.2)):
+    length = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+
+    def wait_in_vain() -> float:
         waiter = Waiter(queue, timeout=timeout)
         assert waiter.result() == []
-        length = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
-        assert length <= waiter.took < length + 0.5
+        assert waiter.took >= length
+        return waiter.took
+
+    in_time(wait_in_vain, length + 0.5)
 
 
 def test_without_a_moment_to_wait_a_ready_job_is_still_claimed(queue: Queue) -> None:
@@ -191,13 +220,18 @@ def test_without_a_moment_to_wait_a_ready_job_is_still_claimed(queue: Queue) -> 
 
 
 def test_a_stop_ends_it_within_a_tenth_of_a_second(store: PostgresStore, queue: Queue) -> None:
-    stop = StopToken()
-    waiter = Waiter(queue, stop=stop)
-    wait_until(lambda: store._parts.hub.state == "listening")
-    stop.cancel()
-    begin = time.monotonic()
-    assert waiter.result() == []
-    assert time.monotonic() - begin < 0.1
+
+    def cancel_a_wait() -> float:
+        stop = StopToken()
+        waiter = Waiter(queue, stop=stop)
+        wait_until(lambda: store._parts.hub.state == "listening")
+        wait_until(lambda: waits(store, queue.name))
+        begin = time.monotonic()
+        stop.cancel()
+        assert waiter.result() == []
+        return time.monotonic() - begin
+
+    in_time(cancel_a_wait, 0.1)
 
 
 def test_a_token_that_was_cancelled_before_claims_nothing(queue: Queue) -> None:
