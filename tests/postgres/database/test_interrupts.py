@@ -73,15 +73,12 @@ def test_an_interrupt_as_a_connection_is_handed_over_loses_none(open_store: Open
     store = open_store(min_size=1, max_size=1, timeout=5)
     for pause in (0.0, 0.0005, 0.002) * 3:
         with ThreadPoolExecutor(1) as threads:
-            out, back = threading.Event(), threading.Event()
-            done = threads.submit(hold, store, out, back, pause)
+            out = threading.Event()
+            done = threads.submit(hold, store, out, pause)
             assert out.wait(10)
-            timer = threading.Timer(0.1, back.set)
-            timer.start()
             with pytest.raises(KeyboardInterrupt):
                 call_until_interrupted(store)
             done.result(10)
-            timer.join()
         assert store.get_job(5) is None, "the connection is lost"
 
 
@@ -90,10 +87,12 @@ def call_until_interrupted(store: PostgresStore) -> None:
         store.get_job(5)
 
 
-def hold(store: PostgresStore, out: threading.Event, back: threading.Event, pause: float) -> None:
+def hold(store: PostgresStore, out: threading.Event, pause: float) -> None:
+    """Hold the only connection until the main thread waits for it; interrupt that thread."""
+    pool = store._pools.current()
     with store.transaction():
         out.set()
-        assert back.wait(10)
+        wait_until(lambda: pool.get_stats().get("requests_waiting") == 1)
     time.sleep(pause)
     os.kill(os.getpid(), signal.SIGINT)
     time.sleep(0.05)  # heard before anything is waited for
@@ -102,6 +101,7 @@ def hold(store: PostgresStore, out: threading.Event, back: threading.Event, paus
 def test_an_interrupted_return_loses_no_connection(
     open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(own_pool, "KEPT_FOR", 3600.0)  # it is laid ready, however late it comes
     store = open_store(min_size=1, max_size=1, timeout=5)
 
     class Interrupted(deque[OwnConnection]):

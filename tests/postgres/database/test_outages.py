@@ -21,6 +21,7 @@ from alkstore_postgres.database.pools import is_dead
 from tests.support.pooler import pooler
 from tests.support.proxy import Proxy
 from tests.support.sessions import kill_sessions
+from tests.support.timing import Stopwatch
 from tests.support.waiting import wait_until
 
 
@@ -107,19 +108,23 @@ def test_a_long_outage_fails_fast_and_is_over_at_once(
         own_server.halt("immediate")
         ends = time.monotonic() + 9
         while time.monotonic() < ends:
-            begun = time.monotonic()
-            with pytest.raises(alkstore.DatabaseError) as caught:
+            with Stopwatch() as watch, pytest.raises(alkstore.DatabaseError) as caught:
                 store.queue("mail").enqueue(1)
             assert caught.value.retryable
-            assert time.monotonic() - begun < 1.5
+            assert watch.seconds < 1.5
         own_server.resume()
-        back = time.monotonic()
-        while True:
-            try:
-                store.queue("mail").enqueue(1)
-                break
-            except alkstore.DatabaseError:
-                assert time.monotonic() - back < 5
+        with Stopwatch() as watch:
+            wait_until(lambda: works(store), 30)
+        assert watch.seconds < 5
+
+
+def works(store: PostgresStore) -> bool:
+    """Return whether the database can be had."""
+    try:
+        store.queue("mail").enqueue(1)
+    except alkstore.DatabaseError:
+        return False
+    return True
 
 
 def test_a_session_killed_within_a_statement_is_told_and_nothing_repeated(

@@ -213,6 +213,7 @@ def test_a_hostile_search_path_catches_nothing(
 def test_a_pool_as_small_as_one_connection_is_enough(conninfo: str, schema: str, size: int) -> None:
     """Field case B85: with the caller's connection, no other one is needed."""
     with psycopg_pool.ConnectionPool(conninfo, min_size=1, max_size=size, open=True) as pool:
+        PostgresStore(pool, schema).close()  # there is a connection, and the schema
         store = PostgresStore(pool, schema, timeout=0.5)
         with pool.connection() as first, pool.connection() if size == 2 else first:
             store.enqueue_tx(first, "mail", 1)
