@@ -120,6 +120,25 @@ def parent_and_children(_: Parent, conninfo: str, schema: str, kind: str, orderl
     store.close()
 
 
+def test_a_handle_that_was_claimed_before_settles_in_the_child(run: Any) -> None:
+    run(claimed_before)
+
+
+def claimed_before(_: Parent, conninfo: str, schema: str) -> None:
+    store = make(conninfo, schema, "own")
+    queue = store.queue("mail")
+    queue.enqueue_many([1, 2])
+    handles = queue.claim("w", 2)
+
+    def child() -> list[int]:
+        return [queue.heartbeat_many(handles), queue.ack_many(handles[:1])]
+
+    assert in_fork(child) == [2, 1]
+    assert queue.ack_many(handles) == 1
+    assert [handle.lost for handle in handles] == [True, False]
+    store.close()
+
+
 def test_a_child_that_closes_the_store_closes_its_own(run: Any) -> None:
     run(child_closes)
 

@@ -11,7 +11,7 @@ from alkstore.arguments import Seconds, positive_seconds, seconds
 from alkstore.backoff import retry_delay
 from alkstore.codec import Codec, decode_payload
 from alkstore.error_text import error_text
-from alkstore.memory.data import JobRow
+from alkstore.memory.data import JobRow, MemoryData
 from alkstore.memory.settling import Claim, Settling
 
 
@@ -34,6 +34,11 @@ class MemoryJobHandle:
         self._lost = False
         self._settled = False
         self.claim: Claim = (job.id, job.claim_id)
+
+    @property
+    def data(self) -> MemoryData:
+        """The tables that the job is in."""
+        return self._settling.data
 
     @property
     def id(self) -> int:

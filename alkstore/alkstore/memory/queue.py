@@ -149,6 +149,9 @@ class MemoryQueue:
             if not isinstance(handle, MemoryJobHandle) or handle.queue != self._name:
                 msg = f"a handle of the queue {self._name!a} is needed, not {handle!a}"
                 raise InvalidOption(msg)
+            if handle.data is not self._access.data:
+                msg = f"{handle!a} is of a memory store with other tables"
+                raise InvalidOption(msg)
             own.append(handle)
         return own
 

@@ -9,7 +9,7 @@ from alkstore.memory.clock import later
 from alkstore.memory.data import JobRow, MemoryData
 
 Claim = tuple[int, int]
-"""A claim's identity: the job's id and the claim's own."""
+"""A claim's identity in its tables: the job's id and the claim's own."""
 
 
 class Settling:
@@ -21,6 +21,11 @@ class Settling:
 
     def __init__(self, access: Access) -> None:
         self._access = access
+
+    @property
+    def data(self) -> MemoryData:
+        """The tables that hold the claims: what an identity is unique in."""
+        return self._access.data
 
     def ack(self, claims: Iterable[Claim]) -> set[Claim]:
         """Finish the jobs that are still held; return by which claims."""

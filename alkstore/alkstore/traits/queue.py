@@ -139,13 +139,15 @@ class Queue(Protocol):
         """Finish jobs in one statement.
 
         Args:
-            handles: Claims of this queue.
+            handles: Claims of this queue, made through any store over the same data.
 
         Returns:
             How many were still held; the others' `JobHandle.lost` is true afterwards.
 
         Raises:
-            InvalidOption: One of *handles* is not of this queue.
+            InvalidOption: One of *handles* is not of this queue, or of a store over other
+                data as far as the engine can tell without asking: otherwise it counts as no
+                longer held.
         """
         ...
 
@@ -153,7 +155,7 @@ class Queue(Protocol):
         """Extend the claims of *handles* by their visibility timeouts, in one statement.
 
         Args:
-            handles: Claims of this queue.
+            handles: As `ack_many`.
             at_least: Seconds or `timedelta`: hold each claim for this long when its
                 visibility timeout is shorter. For a process that knows that its next
                 heartbeat may be late.
@@ -162,7 +164,7 @@ class Queue(Protocol):
             How many were still held; the others' `JobHandle.lost` is true afterwards.
 
         Raises:
-            InvalidOption: *at_least* is not a duration, or a handle not of this queue.
+            InvalidOption: *at_least* is not a duration, or *handles* as `ack_many`.
         """
         ...
 

@@ -100,6 +100,11 @@ class PostgresJobHandle:
         return self._row.scheduled_for
 
     @property
+    def schema(self) -> str:
+        """The schema that the job is in."""
+        return self._settler.schema
+
+    @property
     def claim(self) -> Claim:
         """The identity of this claim."""
         return self._row.id, self._row.claim_id

@@ -166,9 +166,15 @@ class PostgresQueue:
 
     def _own(self, handles: Iterable[JobHandle]) -> list[PostgresJobHandle]:
         own: list[PostgresJobHandle] = []
+        schema = self._parts.settler.schema
         for handle in listed(handles, "handles"):
             if not isinstance(handle, PostgresJobHandle) or handle.queue != self._name:
                 msg = f"a handle of the queue {self._name!a} is needed, not {handle!a}"
+                raise InvalidOption(msg)
+            # One of the same schema in another database cannot be told from one of this store's:
+            # there the identity of its claim is a random one, and nothing is found.
+            if handle.schema != schema:
+                msg = f"{handle!a} is of the schema {handle.schema!a}, not of {schema!a}"
                 raise InvalidOption(msg)
             own.append(handle)
         return own

@@ -24,12 +24,16 @@ class Settler:
         database: The way to the database.
         wakes: Sends and merges the wakes.
         places: Told of jobs that go back before them.
+
+    Attributes:
+        schema: The schema whose claims it settles.
     """
 
     def __init__(self, database: Database, wakes: WakeSender, places: ClaimPlaces) -> None:
         self._database = database
         self._wakes = wakes
         self._places = places
+        self.schema = database.schema
         self._sql = Statements(__package__, "settle.sql", database.schema)
 
     def ack(self, claim: Claim) -> bool:

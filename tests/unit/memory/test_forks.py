@@ -26,6 +26,19 @@ def test_what_either_does_afterwards_the_other_never_sees(store: MemoryStore) ->
     assert [handle.payload for handle in queue.claim("w", 10)] == ["before"]
 
 
+def test_a_handle_that_was_claimed_before_settles_in_the_child(store: MemoryStore) -> None:
+    queue = store.queue("q")
+    queue.enqueue_many([1, 2])
+    handles = queue.claim("w", 2)
+
+    def child() -> list[int]:
+        held = store.sibling().queue("q").heartbeat_many(handles)
+        return [held, queue.ack_many(handles), queue.size()]
+
+    assert in_fork(child) == [2, 2, 0]
+    assert queue.ack_many(handles) == 2
+
+
 def test_a_fork_waits_for_a_change_that_is_half_made(store: MemoryStore) -> None:
     held, go = threading.Event(), threading.Event()
 

@@ -97,6 +97,17 @@ class SettlingManyContract(Contract):
         assert call(queue, [first, second, first]) == 2
 
     @every_many_call
+    def test_handles_count_whichever_store_on_the_same_data_has_claimed(
+        self, store: Store, other: Store, call: Callable[[Queue, list[JobHandle]], int]
+    ) -> None:
+        handles = []
+        for who in (store, other):
+            who.queue("mail").enqueue(1)
+            handles.append(claim(who.queue("mail")))
+        assert call(other.queue("mail"), handles) == 2
+        assert not any(handle.lost for handle in handles)
+
+    @every_many_call
     @pytest.mark.parametrize("then", LATER_CLAIMS.values(), ids=LATER_CLAIMS)
     def test_a_stale_handle_among_many_never_touches_a_later_claim_of_its_job(
         self,
