@@ -38,6 +38,7 @@ class MemoryLockHandle:
         self._ttl = ttl
         self._keep_alive = keep_alive
         self._released = False
+        self._gone = False
         self._lost = False
         self._holds_until = self._from_now(ttl)
         self._renew_at = self._from_now(ttl / RENEWALS_PER_TTL)
@@ -84,7 +85,7 @@ class MemoryLockHandle:
             if self._released or self.lost:
                 return False
             if not self._leases.renew(self._lease, length):
-                self._lost = True
+                self._gone = self._lost = True
                 return False
             self._holds_until = self._from_now(length)
             # As long before the end as ever: two thirds of the TTL that it was taken with.
@@ -99,17 +100,20 @@ class MemoryLockHandle:
             Whether it was still this handle's; when not, nothing changed.
 
         Raises:
-            StoreClosed: The store was closed.
+            StoreClosed: The store was closed, and it is not known to be gone already.
         """
         with self._access.data.lock:
             if self._released:
                 return False
             lost, was_kept, self._keep_alive = self.lost, self._keep_alive, False
             self._sleeper.unpark()
+            if self._gone:
+                return False
             # When the store is closed it stays unknown, and nobody renews it any more.
             self._lost = lost or was_kept
             self._released = self._leases.release(self._lease)
-            self._lost = lost or not self._released
+            self._gone = not self._released
+            self._lost = lost or self._gone
             return self._released
 
     def start(self) -> None:

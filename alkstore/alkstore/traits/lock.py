@@ -36,7 +36,8 @@ class LockHandle(Protocol):
         """Whether a renewal or the release has learnt that the lock is no longer held.
 
         With ``keep_alive`` it also becomes true when no renewal has succeeded for a whole
-        TTL, whatever the reason.
+        TTL, whatever the reason; it stays so when the release then finds that nobody else
+        had taken the lock.
         """
         ...
 
@@ -52,6 +53,7 @@ class LockHandle(Protocol):
         Raises:
             InvalidOption: *ttl* is not a positive duration.
             DatabaseError: The database failed; nobody knows whether the lease was renewed.
+            StoreClosed: The store was closed, and the lock is not known to be gone.
         """
         ...
 
@@ -63,6 +65,7 @@ class LockHandle(Protocol):
 
         Raises:
             DatabaseError: The database failed; the lease ends by itself at the latest.
+            StoreClosed: The store was closed, and the lock is not known to be gone.
         """
         ...
 

@@ -63,9 +63,7 @@ class Keeper:
             return True
         if self._gone and not self._released:
             return True
-        if self._keep_alive and time.monotonic() >= self._certain_until:
-            # Once told, it stays told: who looked has given up the work.
-            self._doubted = True
+        self._doubt_if_late()
         return self._doubted
 
     def start(self) -> None:
@@ -91,6 +89,7 @@ class Keeper:
         """Release; see `PostgresLockHandle.release`."""
         if self._released or self._gone or self._pid != os.getpid():
             return False
+        self._doubt_if_late()  # also when nobody has looked: the body may have run unprotected
         was_kept, self._keep_alive = self._keep_alive, False
         self._parker.unpark()
         try:
@@ -105,6 +104,11 @@ class Keeper:
         else:
             self._gone = True
         return freed
+
+    def _doubt_if_late(self) -> None:
+        if self._keep_alive and time.monotonic() >= self._certain_until:
+            # Once told, it stays told: who looked has given up the work.
+            self._doubted = True
 
     def _renew(self, ttl: float) -> bool:
         with self._exchange:

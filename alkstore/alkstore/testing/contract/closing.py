@@ -17,6 +17,7 @@ from alkstore.errors import (
 )
 from alkstore.stop_token import StopToken
 from alkstore.testing.contract.base import Contract, refused
+from alkstore.testing.harness import EngineHarness
 from alkstore.traits import Store
 
 _MISTAKES: dict[str, tuple[type[AlkstoreError], Callable[[Store], object]]] = {
@@ -112,6 +113,22 @@ class ClosingContract(Contract):
         for name, call in calls.items():
             with refused(StoreClosed, name):
                 call()
+
+    def test_what_is_known_of_a_lock_is_said_though_the_store_is_closed(
+        self, engine: EngineHarness, store: Store, other: Store
+    ) -> None:
+        lost, freed = store.try_lock("lost", 10), store.try_lock("freed", 10)
+        assert lost is not None
+        assert freed is not None
+        assert freed.release()
+        engine.advance(11)
+        assert other.try_lock("lost", 3600) is not None
+        assert not lost.renew()
+        store.close()
+        for handle in (lost, freed):
+            assert not handle.renew()
+            assert not handle.release()
+        assert (lost.lost, freed.lost) == (True, False)
 
     def test_mistakes_in_the_calls_of_its_handles_are_told_first(self, store: Store) -> None:
         queue, outbox = store.queue("q"), store.outbox("o")
