@@ -17,6 +17,7 @@ from alkstore import DatabaseError
 from alkstore_postgres.store import PostgresStore
 from alkstore_postgres.wakes.merging import BURST, SPARSE, WINDOW
 from alkstore_postgres.wakes.sender import WakeSender
+from tests.support.timing import Stopwatch, in_time
 from tests.support.waiting import wait_until
 
 OpenStore = Callable[..., PostgresStore]
@@ -40,6 +41,16 @@ class Tap:
         return Counter(
             notification.payload for notification in self._connection.notifies(timeout=seconds)
         )
+
+    def until(self, name: str) -> Counter[str]:
+        """Return what is heard until there is one for *name*, however long that takes."""
+        heard: Counter[str] = Counter()
+        while not heard[name]:
+            # All that came together: the driver forgets what is left of it.
+            come = list(self._connection.notifies(timeout=30, stop_after=1))
+            assert come, f"{name} was not heard"
+            heard.update(notification.payload for notification in come)
+        return heard
 
 
 @pytest.fixture
@@ -65,14 +76,13 @@ def test_a_lone_enqueue_carries_its_wake_itself(sender: WakeSender) -> None:
 def test_a_stream_of_enqueues_sends_a_few_wakes_a_second(sender: WakeSender, tap: Tap) -> None:
     began = last = time.monotonic()
     count = pauses = 0
-    while last - began < 2:
+    while last - began < 2 or count <= 1_000:
         enqueue(sender, "x")
         before, last = last, time.monotonic()
         pauses += last - before >= SPARSE / 2  # of the machine's: the next one comes alone
         count += 1
     heard = tap.heard(0.5)["x"]
-    assert count > 1_000
-    assert 2 <= heard <= BURST + 2 * 2.5 / WINDOW + pauses
+    assert 2 <= heard <= BURST + 2 * (last - began + 0.5) / WINDOW + pauses
 
 
 def test_a_wake_that_is_held_back_is_sent_within_the_window(sender: WakeSender, tap: Tap) -> None:
@@ -81,8 +91,15 @@ def test_a_wake_that_is_held_back_is_sent_within_the_window(sender: WakeSender, 
     tap.heard(0.001)
     while sender.inline("x"):
         pass
-    sender.merged("x")
-    assert tap.heard(WINDOW + 0.2)["x"] >= 1
+
+    def hear_it() -> float:
+        tap.heard(0.001)
+        began = time.monotonic()
+        sender.merged("x")
+        tap.until("x")
+        return time.monotonic() - began
+
+    in_time(hear_it, WINDOW + 0.2)
 
 
 def pending(store: PostgresStore, number: int) -> list[int]:
@@ -98,12 +115,12 @@ def test_a_job_that_waits_is_told_of_at_once_when_somebody_took_the_one_before(
     tap.heard(0.1)
     while sender.inline("x"):
         pass
-    began = time.monotonic()
-    for job in jobs:
-        sender.merged("x", job)
-        assert next(connection.notifies(timeout=5, stop_after=1)).payload == "x"
-        assert store.queue("other").cancel(job)
-    assert time.monotonic() - began < len(jobs) * WINDOW / 2
+    with Stopwatch() as watch:
+        for job in jobs:
+            sender.merged("x", job)
+            assert next(connection.notifies(timeout=30, stop_after=1)).payload == "x"
+            assert store.queue("other").cancel(job)
+    assert watch.seconds < len(jobs) * WINDOW / 2
 
 
 def test_jobs_behind_one_that_nobody_takes_cost_a_few_wakes_a_second(
@@ -118,7 +135,8 @@ def test_jobs_behind_one_that_nobody_takes_cost_a_few_wakes_a_second(
     while time.monotonic() - began < 2:
         sender.merged("x", second)
         time.sleep(0.001)
-    assert 2 <= tap.heard(0.1)["x"] <= 2.5 / WINDOW
+    heard = tap.heard(0.1)["x"]
+    assert 2 <= heard <= (time.monotonic() - began + 0.4) / WINDOW
 
 
 def test_jobs_that_somebody_took_meanwhile_are_not_told_of(sender: WakeSender, tap: Tap) -> None:
@@ -137,7 +155,7 @@ def test_a_job_that_is_held_was_taken(store: PostgresStore, sender: WakeSender, 
     assert not tap.heard(0.3)
     sender.carried("x", first)
     sender.merged("x", second)
-    assert tap.heard(0.3)["x"] == 1
+    assert (tap.until("x") + tap.heard(0.3))["x"] == 1
 
 
 def test_every_job_of_a_fast_stream_is_done_without_any_poll(
@@ -180,7 +198,7 @@ def test_many_threads_lose_no_last_wake(sender: WakeSender, tap: Tap) -> None:
     for thread in threads:
         thread.join()
     sender.merged("last")
-    heard = tap.heard(WINDOW + 0.5)
+    heard = tap.until("last") + tap.heard(WINDOW + 0.5)
     assert heard["last"] == 1
     assert heard["x"] >= 1
 
@@ -206,10 +224,10 @@ def test_closing_sends_what_is_pending(sender: WakeSender, tap: Tap) -> None:
     while sender.inline("x"):
         pass
     sender.merged("x")
-    began = time.monotonic()
-    sender.close()
-    assert time.monotonic() - began < 1
-    assert tap.heard(0.2)["x"] == 1
+    with Stopwatch() as watch:
+        sender.close()
+    assert watch.seconds < 1
+    assert (tap.until("x") + tap.heard(0.2))["x"] == 1
 
 
 def test_the_thread_ends_when_it_has_nothing_to_do_and_starts_again(
@@ -218,7 +236,7 @@ def test_the_thread_ends_when_it_has_nothing_to_do_and_starts_again(
     monkeypatch.setattr("alkstore_postgres.wakes.sender._IDLE_LIMIT", 0.3)
     for _ in range(2):
         sender.merged("x")
-        assert tap.heard(0.3)["x"] == 1
+        assert (tap.until("x") + tap.heard(0.3))["x"] == 1
         wait_until(lambda: sender._thread is None, 3)
 
 
