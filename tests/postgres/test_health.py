@@ -79,9 +79,13 @@ def test_an_idle_runner_has_good_turns_well_within_the_time(runners: list[Runner
 
     longest = (pool._LOOK_UP, claimer._POLL, leader.TTL / 5, leader.TTL + scheduler._JITTER)
     assert max(longest) < PATIENCE / 2
-    patient(runners, 7.0)
     until = time.monotonic() + 12
+    stood_still = 0.0
     while time.monotonic() < until:
+        # A turn may be late by as long as the machine did not let anybody here run.
+        patient(runners, 7.0 + stood_still)
         health = [one.health() for one in runners]
         assert all(one.healthy for one in health), health
+        before = time.monotonic()
         time.sleep(0.2)
+        stood_still += time.monotonic() - before - 0.2

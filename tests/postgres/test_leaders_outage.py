@@ -8,7 +8,6 @@ as long as the database does.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -27,6 +26,7 @@ from alkstore_postgres.scheduler import leader as leader_module
 from alkstore_postgres.scheduler import registry as registry_module
 from tests.support.proxy import Proxy
 from tests.support.schedules import ScheduleTable
+from tests.support.timing import Stopwatch
 from tests.support.waiting import wait_until
 
 TTL = 2.0
@@ -56,9 +56,9 @@ def leading(conninfo: str, schema: str) -> Iterator[Runner]:
 
 def health_soon(runner: Runner) -> RunnerHealth:
     """Return its health, which is told soon."""
-    began = time.monotonic()
-    health = runner.health()
-    assert time.monotonic() - began < SOON
+    with Stopwatch() as watch:
+        health = runner.health()
+    assert watch.seconds < SOON
     return health
 
 
@@ -192,9 +192,9 @@ def test_the_server_ends_a_review_that_waits_too_long(
     connection: psycopg.Connection[tuple[object, ...]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(registry_module, "_REVIEW_LIMIT", 0.2)
     store = open_store()
-    with connection.transaction():
+    with connection.transaction(), monkeypatch.context() as patched:
+        patched.setattr(registry_module, "_REVIEW_LIMIT", 0.2)
         connection.execute(
             sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(
                 sql.Identifier(schema, "schedules")

@@ -24,6 +24,7 @@ from alkstore.traits import JobHandle, Listener, LockHandle, Runner
 from alkstore_postgres import PostgresStore
 from alkstore_postgres.embedded import EmbeddedServer
 from tests.support.outage import BACK, Attempts, Fault, away, full
+from tests.support.timing import Stopwatch
 from tests.support.waiting import wait_until
 
 MINUTE = 60.0
@@ -159,9 +160,9 @@ def test_after_a_minute_everything_is_back_within_five_seconds_and_nothing_was_h
     health = [one.health() for one in application.runners]
     caplog.clear()
     end()
-    up = time.monotonic()
-    wait_until(lambda: application.well and application.renewed, 30)
-    back = time.monotonic() - up
+    with Stopwatch() as watch:
+        wait_until(lambda: application.well and application.renewed, 30)
+    back = watch.seconds
     figures = (
         f"{fault.__name__} for {MINUTE:g} s: back after {back:.1f} s; tried to connect {tried}, "
         f"failed turns {failed}, {ours.total()} lines and {drivers.total()} of the driver, "

@@ -14,6 +14,7 @@ from alkstore import AlkstoreError
 from alkstore_postgres import embedded
 from alkstore_postgres.embedded import EmbeddedServerError, process
 from tests.support.embedding import Start
+from tests.support.waiting import wait_until
 
 
 def test_without_the_extra_the_error_says_how_to_install_it(
@@ -54,8 +55,15 @@ def test_a_server_that_does_not_start_is_told_with_the_end_of_its_log(start: Sta
 def test_a_server_that_never_answers_is_given_up_with_the_end_of_its_log(
     start: Start, used: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    log = used / "server.log"
+    before = log.stat().st_size if log.exists() else 0
+
+    def shy(*_: object, **__: object) -> str:
+        wait_until(lambda: b"starting" in log.read_bytes()[before:], 30)
+        return "it is shy"
+
     monkeypatch.setattr(process, "_START_LIMIT", 0.5)
-    monkeypatch.setattr(process, "why_no_answer", lambda *_, **__: "it is shy")
+    monkeypatch.setattr(process, "why_no_answer", shy)
     with pytest.raises(
         EmbeddedServerError, match=r"does not answer: it is shy; .*\n(.*\n)*.*starting"
     ):
