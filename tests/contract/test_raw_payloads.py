@@ -9,15 +9,19 @@ from alkstore._typing import override
 from alkstore.testing import EngineHarness
 
 
-class _Loud(bytes):
+class _Pretender:
+    """Gives other bytes than it has."""
+
+    def __bytes__(self) -> bytes:
+        return b"another"
+
+
+class _Loud(_Pretender, bytes):
     """Bytes with a behaviour of their own."""
 
     @override
     def __len__(self) -> int:
         return 0
-
-    def __bytes__(self) -> bytes:
-        return b"another"
 
     @override
     def decode(self, *_: Any, **__: Any) -> str:

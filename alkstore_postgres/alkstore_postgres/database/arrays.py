@@ -77,4 +77,4 @@ def register(adapters: AdaptersMap) -> None:
     ):
         known = postgres.types[name]
         dumper = type(f"{of.__name__}Dumper", (base,), {"oid": known.array_oid, "item": known.oid})
-        adapters.register_dumper(of, dumper)
+        adapters.register_dumper(of, dumper)  # pyright: ignore[reportArgumentType] - just made

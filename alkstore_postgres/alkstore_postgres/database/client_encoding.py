@@ -54,4 +54,4 @@ def identifier(name: str) -> sql.Composable:
     # The backslash begins a character's number here, and quotes are doubled as ever.
     escaped = name.replace("\\", "\\\\").replace('"', '""')
     written = "".join(one if one.isascii() else f"\\+{ord(one):06x}" for one in escaped)
-    return sql.SQL(f'U&"{written}"')
+    return sql.SQL(f'U&"{written}"')  # pyright: ignore[reportArgumentType] - quoted above

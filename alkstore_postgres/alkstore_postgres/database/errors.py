@@ -66,7 +66,8 @@ def translate_foreign(error: BaseException | None) -> AlkstoreError:
         return DatabaseError("the driver failed")
     if hasattr(error, "pgcode"):
         diag = getattr(error, "diag", None)
-        return _told(error, error.pgcode, getattr(diag, "message_primary", None))
+        code = error.pgcode  # pyright: ignore[reportAttributeAccessIssue] - it was looked for
+        return _told(error, code, getattr(diag, "message_primary", None))
     if error.__cause__ is not None:
         return translate_foreign(error.__cause__)
     return DatabaseError(_first_line(error))

@@ -28,12 +28,12 @@ class Statements:
     see `variant`.
 
     Args:
-        package: The package whose folder holds the file.
+        package: The package whose folder holds the file, as a module's ``__package__`` names it.
         file: The file's name.
         schema: The schema's name, unquoted.
     """
 
-    def __init__(self, package: str, file: str, schema: str) -> None:
+    def __init__(self, package: str | None, file: str, schema: str) -> None:
         self._origin = f"{package}/{file}"
         # A percent sign would begin a parameter.
         self._schema = identifier(schema.replace("%", "%%"))
@@ -88,7 +88,7 @@ class Statements:
                 raise LookupError(msg)
             written = sql.Literal(limit) if limit else sql.SQL("%(limit)s")
             query = (
-                sql.SQL(self._blocks[name])
+                sql.SQL(self._blocks[name])  # pyright: ignore[reportArgumentType] - from a file
                 .format(schema=self._schema, limit=written)
                 .as_bytes(None)
             )
@@ -102,8 +102,8 @@ _USUAL_LIMITS = frozenset(
 
 
 @cache
-def _blocks(package: str, file: str) -> dict[str, str]:
-    text = (files(package) / file).read_text(encoding="utf-8")
+def _blocks(package: str | None, file: str) -> dict[str, str]:
+    text = (files(package or "") / file).read_text(encoding="utf-8")
     parts = _NAME.split(text)
     return {
         name: _on_one_line(qualify(_COMMENT.sub("", body).strip().rstrip(";")))

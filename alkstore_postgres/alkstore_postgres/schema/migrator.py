@@ -40,14 +40,15 @@ class Migration:
 
     def render(self, schema: str) -> bytes:
         """Return the SQL for *schema*."""
-        return sql.SQL(self.text).format(schema=identifier(schema)).as_bytes(None)
+        text = sql.SQL(self.text)  # pyright: ignore[reportArgumentType] - from a file
+        return text.format(schema=identifier(schema)).as_bytes(None)
 
 
 @cache
 def migrations() -> tuple[Migration, ...]:
     """Return all migrations, in order."""
     found = []
-    for entry in files(__package__).iterdir():
+    for entry in files(__package__ or "").iterdir():
         match = _FILE.fullmatch(entry.name)
         if match:
             text = entry.read_text(encoding="utf-8")

@@ -75,12 +75,11 @@ def connector_beside(
 
     def connect() -> psycopg.Connection[Any]:
         # Newer pools take functions here, for passwords that change.
-        where: Any = lent.conninfo
-        arguments: Any = lent.kwargs
-        return connector(
-            where() if callable(where) else where,
-            (arguments() if callable(arguments) else arguments) or {},
-            lent.connection_class,
-        )()
+        where, arguments = _called(lent.conninfo), _called(lent.kwargs)
+        return connector(where, arguments or {}, lent.connection_class)()
 
     return connect
+
+
+def _called(given: Any) -> Any:
+    return given() if callable(given) else given
