@@ -46,6 +46,7 @@ class Locks:
         wanted = _Wanted(name, ttl, owner)
         limit = wait_seconds(timeout)
         stop = check_optional_stop(stop)
+        self._access.check_open()
         with Sleeper(self._access, wanted.name, stop, limit) as sleeper:
             while stop is None or not stop.cancelled:
                 outcome = self._attempt(wanted, keep_alive=keep_alive)

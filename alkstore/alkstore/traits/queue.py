@@ -132,6 +132,8 @@ class Queue(Protocol):
         Raises:
             InvalidName: As `claim`, at the call.
             InvalidOption: *stop* is no stop token, at the call.
+            StoreClosed: The store was closed before the call, or while the iteration waits; one
+                that was stopped ends as ever.
         """
         ...
 

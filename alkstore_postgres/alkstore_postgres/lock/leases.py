@@ -55,6 +55,10 @@ class Leases:
         self._channel = channel
         self._sql = Statements("alkstore_postgres.lock", "leases.sql", database.schema)
 
+    def check_open(self) -> None:
+        """Raise `StoreClosed` when the store was closed: a stop may keep a wait from asking it."""
+        self._database.check_open()
+
     def acquire(self, name: str, owner: str, ttl: float) -> Lease | float:
         """Take the lease if it is free.
 

@@ -87,11 +87,13 @@ class Locks:
             InvalidOption: As `try_lock`, *timeout* is not a duration, or *stop* no
                 stop token.
             DatabaseError: As `try_lock`.
+            StoreClosed: The store was closed, whatever *stop* says.
         """
         request = self._request(name, ttl, owner, keep_alive=keep_alive)
         limit = wait_seconds(timeout)
         stop = check_optional_stop(stop)
         deadline = None if limit is None else time.monotonic() + limit
+        self._leases.check_open()
         _refuse_stopped(request.name, stop)
         handle = request.attempt_once()  # a free lock needs no listener
         if handle is not None:

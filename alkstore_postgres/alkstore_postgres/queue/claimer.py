@@ -55,6 +55,10 @@ class Claimer:
         self._streaks = ClaimStreaks()
         self._sql = Statements(__package__, "claim.sql", database.schema)
 
+    def check_open(self) -> None:
+        """Raise `StoreClosed` when the store was closed: a stop may keep a wait from asking it."""
+        self._database.check_open()
+
     def claim(self, queue: str, worker_id: str, limit: int) -> list[PostgresJobHandle]:
         """Claim up to *limit* jobs, without waiting."""
         claim = _Claim(queue, worker_id, limit)

@@ -97,15 +97,19 @@ class PostgresQueue:
         limit = positive_int(limit, "limit", most=MAX_BATCH)
         length = wait_seconds(timeout)
         token = check_optional_stop(stop)
+        self._parts.claimer.check_open()
         return list(self._parts.claimer.claim_wait(self._name, worker_id, limit, length, token))
 
     def jobs(self, worker_id: str, *, stop: StopToken | None = None) -> Iterator[JobHandle]:
         """Iterate over claimed jobs until *stop* is cancelled; see `Queue.jobs`."""
-        return self._jobs(check_name(worker_id, "worker"), check_optional_stop(stop))
+        worker_id, token = check_name(worker_id, "worker"), check_optional_stop(stop)
+        self._parts.claimer.check_open()
+        return self._jobs(worker_id, token)
 
     def _jobs(self, worker_id: str, stop: StopToken | None) -> Iterator[JobHandle]:
         while stop is None or not stop.cancelled:
-            yield from self.claim_wait(worker_id, stop=stop)
+            # An iteration that was stopped has its end, whatever became of the store since.
+            yield from self._parts.claimer.claim_wait(self._name, worker_id, 1, None, stop)
 
     def ack_many(self, handles: Iterable[JobHandle]) -> int:
         """Finish the jobs of *handles* in one statement; see `Queue.ack_many`."""

@@ -114,6 +114,32 @@ class ClosingContract(Contract):
             with refused(StoreClosed, name):
                 call()
 
+    def test_a_stop_that_came_first_hides_no_closed_store(self, store: Store) -> None:
+        queue, outbox, stop = store.queue("q"), store.outbox("o"), StopToken()
+        stop.cancel()
+        store.close()
+        calls: dict[str, Callable[[], object]] = {
+            "claim_wait": lambda: queue.claim_wait("w", stop=stop),
+            "jobs": lambda: list(queue.jobs("w", stop=stop)),
+            "lock": lambda: store.lock("l", 1, stop=stop),
+            "run": lambda: outbox.run("w", print, stop),
+            "run_schedules": lambda: store.run_schedules(stop),
+        }
+        for name, call in calls.items():
+            with refused(StoreClosed, name):
+                call()
+
+    def test_an_iteration_that_was_stopped_ends_though_the_store_is_closed(
+        self, store: Store
+    ) -> None:
+        stop, seen = StopToken(), []
+        store.queue("q").enqueue_many([1, 2])
+        for handle in store.queue("q").jobs("w", stop=stop):
+            seen.append(handle.payload)
+            stop.cancel()
+            store.close()
+        assert seen == [1]
+
     def test_what_is_known_of_a_lock_is_said_though_the_store_is_closed(
         self, engine: EngineHarness, store: Store, other: Store
     ) -> None:
