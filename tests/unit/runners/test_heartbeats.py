@@ -15,6 +15,7 @@ from alkstore.runners.heartbeats import Heartbeats
 from alkstore.runners.held import beat_interval
 from alkstore.runners.status import Status
 from alkstore.stop_token import Parker
+from tests.support.timing import in_time
 
 VISIBILITY = 8.0
 HELD_FOR = 1.5
@@ -34,8 +35,7 @@ class Beats(list[tuple[float, float]]):
     """When each beat was sent, and for how long it held the claims at least."""
 
 
-@pytest.fixture
-def beats(monkeypatch: pytest.MonkeyPatch) -> Beats:
+def beats_of_a_claim(monkeypatch: pytest.MonkeyPatch) -> Beats:
     """Return the beats of one claim that was admitted just now, counted from then."""
     store = MemoryStore()
     queue = store.queue("emails", visibility_timeout=VISIBILITY)
@@ -71,8 +71,15 @@ def beats(monkeypatch: pytest.MonkeyPatch) -> Beats:
     return beats
 
 
-def test_a_nap_that_ends_late_brings_the_first_beat_forward(beats: Beats) -> None:
+def test_a_nap_that_ends_late_brings_the_first_beat_forward(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Field case B48: without it the beat would be as late as the whole sleep before it."""
-    sent, at_least = beats[0]
-    assert sent < beat_interval(VISIBILITY) + HELD_FOR / 2
-    assert at_least > VISIBILITY, "the next one may be as late"
+
+    def first_beat() -> float:
+        with monkeypatch.context() as patched:
+            sent, at_least = beats_of_a_claim(patched)[0]
+        assert at_least > VISIBILITY, "the next one may be as late"
+        return sent
+
+    in_time(first_beat, beat_interval(VISIBILITY) + HELD_FOR / 2)

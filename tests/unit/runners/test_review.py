@@ -44,13 +44,13 @@ def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[Silent]:
 def test_it_tells_for_how_long_there_was_no_answer_at_all(silent: Silent) -> None:
     """Each question is given up after some seconds; the next one starts no new count."""
     one = Review(silent.ask, "review")
-    with pytest.raises(NoAnswer, match="has not answered for 0 s"):
+    with pytest.raises(NoAnswer, match=r"has not answered for \d s"):
         one.answer()
     assert one._missing_since is not None
     one._missing_since -= 40.0  # so long ago
     silent.let_fail()
     wait_until(lambda: one._asked is not None and one._asked.answered.is_set())
-    with pytest.raises(NoAnswer, match="has not answered for 40 s") as caught:
+    with pytest.raises(NoAnswer, match=r"has not answered for 4\d s") as caught:
         one.answer()
     assert silent.asked == 2
     assert caught.value.lasts >= 40.0
