@@ -23,8 +23,11 @@ from alkstore.testing.contract.base import (
     schedule,
     spanning,
 )
+from alkstore.testing.contract.wakes import take_what_was_said
+from alkstore.testing.contract.wakes import take_what_was_said
 from alkstore.testing.harness import DamagesSchedules, EngineHarness
 from alkstore.traits import Store
+from alkstore.values import Wake
 
 MINUTE = timedelta(minutes=1)
 
@@ -252,6 +255,7 @@ class BoundariesContract(Contract):
     ) -> None:
         store.schedule("s", "@every 1h", "q", 1)
         with other.listen("q", "mark") as listener:
+            take_what_was_said(store, listener)
             assert engine.tick(store) == 0
             store.notify("mark")
             wake = listener.wait(LIMIT)
@@ -262,6 +266,23 @@ class BoundariesContract(Contract):
             wake = listener.wait(LIMIT)
             assert wake is not None
             assert wake.channel == "q"
+
+    def test_a_tick_wakes_each_queue_that_it_fires_into_and_no_other(
+        self, engine: EngineHarness, store: Store, other: Store
+    ) -> None:
+        for number in range(4):
+            store.schedule(f"one {number}", "@every 1m", "one", 1)
+        store.schedule("two", "@every 1h", "two", 1)
+        store.schedule("three", "@every 2h", "three", 1)
+        with other.listen("one", "two", "three", "mark") as listener:
+            engine.advance(3601)
+            take_what_was_said(store, listener)
+            assert engine.tick(store) == 4 * 60 + 1
+            heard = {listener.wait(LIMIT), listener.wait(LIMIT)}
+            assert heard == {Wake("one"), Wake("two")}
+            store.notify("mark")
+            last = listener.wait(LIMIT)
+            assert last == Wake("mark")
 
     def test_a_damaged_schedule_is_quarantined_and_no_other_waits_for_it(
         self, engine: EngineHarness, store: Store, caplog: pytest.LogCaptureFixture

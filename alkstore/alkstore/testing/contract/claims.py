@@ -164,6 +164,26 @@ class ClaimsContract(Contract):
         assert letter.died_at in span
         assert store.get_job(job) is None
 
+    def test_what_a_claim_finds_used_up_or_expired_is_dead_for_all_when_it_returns(
+        self, engine: EngineHarness, store: Store, other: Store
+    ) -> None:
+        queue = store.queue("mail", visibility_timeout=10, max_attempts=1)
+        used_up = queue.enqueue_many(range(20), priority=1)
+        assert len(queue.claim("worker", 20)) == 20
+        expired = queue.enqueue_many(range(20), expires=5)
+        engine.advance(11)
+        good = queue.enqueue_many(range(2))
+        before = other.queue("mail")
+        assert (before.dead(), before.size()) == ([], 42)
+        assert claim(queue).id == good[0]
+        errors = {letter.id: letter.error for letter in other.queue("mail").dead()}
+        assert errors == {
+            **dict.fromkeys(used_up, "max attempts exceeded"),
+            **dict.fromkeys(expired, "expired"),
+        }
+        assert [other.get_job(job) for job in errors] == [None] * 40
+        assert other.queue("mail").size() == 2
+
     def test_an_expired_job_becomes_a_dead_letter(
         self, engine: EngineHarness, store: Store, queue: Queue
     ) -> None:

@@ -16,7 +16,8 @@ from alkstore.errors import (
     StoreClosed,
 )
 from alkstore.stop_token import StopToken
-from alkstore.testing.contract.base import Contract, refused
+from alkstore.testing.contract.base import refused
+from alkstore.testing.contract.closing_waits import ClosingWaitsContract
 from alkstore.testing.harness import EngineHarness
 from alkstore.traits import Store
 
@@ -73,7 +74,7 @@ _CALLS: dict[str, Callable[[Store], object]] = {
 }
 
 
-class ClosingContract(Contract):
+class ClosingContract(ClosingWaitsContract):
     """A closed store refuses everything, mistakes as before."""
 
     @pytest.mark.parametrize("call", _CALLS)
@@ -100,15 +101,26 @@ class ClosingContract(Contract):
             "enqueue": lambda: queue.enqueue(1),
             "enqueue_many": lambda: queue.enqueue_many([]),
             "claim": lambda: queue.claim("w"),
+            "claim_wait": lambda: queue.claim_wait("w", timeout=0),
+            "jobs": lambda: next(queue.jobs("w")),
+            "cancel": lambda: queue.cancel(1),
+            "peek": queue.peek,
+            "size": queue.size,
+            "stats": queue.stats,
             "ack_many": lambda: queue.ack_many([]),
             "heartbeat_many": lambda: queue.heartbeat_many([]),
             "requeue": lambda: queue.requeue([]),
             "purge": lambda: queue.purge([]),
             "purge all": queue.purge,
             "dead": queue.dead,
+            "enqueue of an outbox": lambda: outbox.enqueue(1),
+            "peek of an outbox": outbox.peek,
+            "stats of an outbox": outbox.stats,
+            "dead of an outbox": outbox.dead,
             "requeue of an outbox": lambda: outbox.requeue([]),
             "purge of an outbox": lambda: outbox.purge([]),
             "run_once": lambda: outbox.run_once("w", print),
+            "run": lambda: outbox.run("w", print, StopToken()),
         }
         for name, call in calls.items():
             with refused(StoreClosed, name):

@@ -1,11 +1,12 @@
-"""Sections 5 and 6 on a clock that goes on: who waits for a time sleeps until then.
+"""Sections 5, 6 and 7 on a clock that goes on: who waits for a time sleeps until then.
 
 Where time passes by a step of the harness, the step may wake whoever waits; then nothing shows
-whether they had known when to wake up. These tests step nothing.
+whether they had known when to wake up. These tests step nothing while anybody waits.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -23,7 +24,9 @@ from alkstore.testing.contract.base import (
     claim,
     fall_asleep,
     fire_once,
+    wait_until,
 )
+from alkstore.testing.contract.leaders_lease import held_up_at
 from alkstore.testing.harness import EngineHarness
 from alkstore.traits import Store
 
@@ -121,6 +124,23 @@ class GoingClockContract(Contract):
             assert len(ends) < ROUNDS, ends
         stop.cancel()
         runner.result(PROMPT)
+
+    def test_a_leader_that_is_gone_is_replaced_when_its_lease_has_lapsed(
+        self, engine: EngineHarness, store: Store, other: Store
+    ) -> None:
+        stop = StopToken()
+        with held_up_at("leading", logging.INFO) as (gone, second):
+            second.go_on.set()
+            # It has the lease for 10 s, and neither renews it nor gives it back.
+            runner = Background(lambda: store.run_schedules(stop))
+            assert gone.reached.wait(LIMIT)
+            engine.advance(9.2)
+            standby = other.start_scheduler()
+            wait_until(lambda: standby.state in {"standby", "leading"})
+            wait_until(lambda: standby.state == "leading", 0.8 + 1 + PROMPT)
+            assert standby.stop(LIMIT)
+            stop.cancel()
+        runner.result()
 
     @pytest.mark.parametrize("change", CHANGES)
     def test_a_leader_hears_at_once_of_what_was(

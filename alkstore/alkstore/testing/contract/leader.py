@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 from alkstore.errors import LeadershipLost, StoreClosed
 from alkstore.stop_token import StopToken
-from alkstore.testing.contract.base import Background, boundary, wait_until
-from alkstore.testing.contract.leaders_lease import LeadersLeaseContract, leading, wait_for_leader
+from alkstore.testing.contract.base import LIMIT, Background, boundary, wait_until
+from alkstore.testing.contract.leaders_lease import (
+    LeadersLeaseContract,
+    held_up_at,
+    leading,
+    wait_for_leader,
+)
 from alkstore.testing.harness import EngineHarness
 from alkstore.traits import Store
 
@@ -69,20 +76,23 @@ class LeaderContract(LeadersLeaseContract):
     ) -> None:
         store.schedule("s", "@every 1s", "q", 1)
         first_stop, second_stop = StopToken(), StopToken()
-        first = Background(lambda: store.run_schedules(first_stop))
-        wait_for_leader(engine, store)
-        engine.advance(30)
-        second = Background(lambda: other.run_schedules(second_stop))
-        wait_until(lambda: store.queue("q").size() >= 30)
-        wait_until(lambda: first.running != second.running)
-        for stop, runner in ((first_stop, first), (second_stop, second)):
-            stop.cancel()
-            try:
-                runner.result()
-            except LeadershipLost:
-                continue
-        handles = store.queue("q").claim("worker", 1000)
-        boundaries = [handle.scheduled_for for handle in handles]
+        with held_up_at("leading", logging.INFO) as (first_pause, second_pause):
+            second_pause.go_on.set()
+            first = Background(lambda: store.run_schedules(first_stop))
+            # It has the lease and renews it no more, as if it had been killed.
+            assert first_pause.reached.wait(LIMIT)
+            engine.advance(30)
+            second = Background(lambda: other.run_schedules(second_stop))
+            wait_until(lambda: store.queue("q").size() >= 30 or not second.running)
+            assert second.running
+            first_pause.go_on.set()
+            with pytest.raises(LeadershipLost):
+                first.result()
+            engine.advance(5)
+            wait_until(lambda: store.queue("q").size() >= 35)
+        second_stop.cancel()
+        second.result()
+        boundaries = [job.scheduled_for for job in store.queue("q").claim("worker", 1000)]
         assert len(set(boundaries)) == len(boundaries)
 
     def test_closing_the_store_ends_it(self, engine: EngineHarness, other: Store) -> None:

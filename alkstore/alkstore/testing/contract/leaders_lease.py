@@ -21,6 +21,7 @@ from alkstore.testing.contract.base import (
     fire_once,
     wait_until,
 )
+from alkstore.testing.contract.wakes import hears, take_what_was_said
 from alkstore.testing.harness import EngineHarness, HandlesLeases
 from alkstore.traits import Store
 
@@ -59,6 +60,31 @@ class LeadersLeaseContract(Contract):
             second_pause.go_on.set()
             # Where the clock goes on by itself there may be some more.
             wait_until(lambda: store.queue("q").size() >= 64)
+            second_stop.cancel()
+            second.result()
+
+    def test_a_tick_that_is_refused_for_want_of_the_lease_wakes_nobody(
+        self, engine: EngineHarness, store: Store, other: Store
+    ) -> None:
+        store.schedule("s", "@every 1s", "q", 1)
+        first_stop, second_stop = StopToken(), StopToken()
+        with (
+            held_up_at("leading", logging.INFO) as (first_pause, second_pause),
+            other.listen("q", "mark") as listener,
+        ):
+            first = Background(lambda: store.run_schedules(first_stop))
+            assert first_pause.reached.wait(LIMIT)
+            engine.advance(100)
+            second = Background(lambda: other.run_schedules(second_stop))
+            assert second_pause.reached.wait(LIMIT)
+            take_what_was_said(store, listener)
+            first_pause.go_on.set()
+            with pytest.raises(LeadershipLost):
+                first.result()
+            store.notify("mark")
+            assert hears(listener, "mark")
+            second_pause.go_on.set()
+            assert hears(listener, "q")
             second_stop.cancel()
             second.result()
 

@@ -250,6 +250,30 @@ class LocksContract(Contract):
             (handle,) = (found for comer in comers if (found := comer.result()) is not None)
             assert handle.release()
 
+    def test_one_store_serves_many_threads_with_locks(self, store: Store) -> None:
+        begin = threading.Barrier(4)
+        inside: list[int] = []
+        tokens: list[int] = []
+
+        def work(number: int) -> None:
+            begin.wait(LIMIT)
+            for _ in range(5):
+                with store.lock("door", 3600, timeout=LIMIT) as handle:
+                    inside.append(number)
+                    tokens.append(handle.token)
+                    assert handle.renew()
+                    assert inside == [number]
+                    inside.clear()
+                own = store.try_lock(f"window {number}", 3600)
+                assert own is not None
+                assert own.release()
+
+        threads = [Background(lambda number=each: work(number)) for each in range(4)]  # type: ignore[misc]
+        for thread in threads:
+            thread.result()
+        assert len(tokens) == 20
+        assert tokens == sorted(set(tokens))
+
     def test_keep_alive_ends_with_the_block(self, store: Store, other: Store) -> None:
         with take(store, keep_alive=True) as handle:
             assert other.try_lock("door", 60) is None

@@ -118,6 +118,9 @@ class NamesContract(Contract):
             for name in cast("list[str]", BAD_NAMES):
                 with refused(InvalidName, name):
                     call(name)
+            for name in RESERVED_NAMES:
+                with refused(ReservedName, name):
+                    call(name)
         assert (queue.stats().ready, outbox.stats().ready) == (1, 1)
 
     @good_names

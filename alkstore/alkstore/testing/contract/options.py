@@ -11,7 +11,7 @@ import pytest
 
 from alkstore.errors import InvalidOption
 from alkstore.testing.contract.base import Contract, claim, live, refused, spanning
-from alkstore.testing.contract.payloads import is_empty
+from alkstore.testing.contract.own_codecs import is_empty
 from alkstore.testing.harness import EngineHarness
 from alkstore.traits import Queue, Store
 

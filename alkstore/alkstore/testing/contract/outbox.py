@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -78,6 +79,25 @@ class OutboxContract(Contract):
             stats = outbox.stats()
             assert (stats.ready, stats.running) == (3 - count, 0)
         assert not outbox.run_once("worker", lambda handle: seen.append(handle.id))
+
+    def test_one_store_serves_many_threads_with_an_outbox(self, store: Store) -> None:
+        begin = threading.Barrier(4)
+        delivered: list[int] = []
+
+        def work() -> list[int]:
+            outbox = store.outbox("mail")
+            begin.wait(LIMIT)
+            sent = [outbox.enqueue(number) for number in range(10)]
+            while outbox.run_once("worker", lambda handle: delivered.append(handle.id)):
+                pass
+            return sent
+
+        threads = [Background(work) for _ in range(4)]
+        sent = [message for thread in threads for message in thread.result()]
+        while store.outbox("mail").run_once("worker", lambda handle: delivered.append(handle.id)):
+            pass
+        assert sorted(delivered) == sorted(sent)
+        assert len(set(sent)) == 40
 
     def test_a_queue_of_the_same_name_has_dead_letters_of_its_own(
         self, store: Store, outbox: Outbox
@@ -185,6 +205,23 @@ class OutboxContract(Contract):
         runner.result(PROMPT)
         assert seen == messages
         assert outbox.stats().ready == 0
+
+    def test_run_is_woken_by_each_message_that_comes_later(
+        self, other: Store, outbox: Outbox
+    ) -> None:
+        stop = StopToken()
+        seen: list[int] = []
+        runner = Background(
+            lambda: outbox.run("worker", lambda handle: seen.append(handle.id), stop)
+        )
+        messages = [other.outbox("mail").enqueue("the first")]
+        wait_until(lambda: seen == messages)
+        for _ in range(2):
+            fall_asleep()
+            messages.append(other.outbox("mail").enqueue("a later one"))
+            wait_until(lambda: seen == messages, PROMPT)
+        stop.cancel()
+        runner.result(PROMPT)
 
     @pytest.mark.parametrize("send", SENDERS.values(), ids=SENDERS)
     def test_a_message_that_comes_later_wakes_it(

@@ -8,13 +8,30 @@ from typing import Any, cast
 
 import pytest
 
+from alkstore._typing import override
+from alkstore.codec import JsonCodec
 from alkstore.errors import EncodeError, InvalidOption
-from alkstore.testing.contract.base import Background, Contract, claim, live, spanning
+from alkstore.testing.contract.base import Background, claim, live, spanning
+from alkstore.testing.contract.peeking import PeekingContract
 from alkstore.testing.harness import EngineHarness
 from alkstore.traits import Queue, Store
 
 
-class QueuesContract(Contract):
+class LookingCodec(JsonCodec):
+    """JSON; now and then it looks how many jobs *queue* has."""
+
+    def __init__(self, queue: Queue) -> None:
+        self._queue = queue
+        self.seen: set[int] = set()
+
+    @override
+    def encode(self, value: Any) -> bytes:
+        if value % 500 == 499:
+            self.seen.add(self._queue.size())
+        return super().encode(value)
+
+
+class QueuesContract(PeekingContract):
     """A job that was enqueued is there until it is settled."""
 
     def test_ids_are_never_used_again(self, store: Store, queue: Queue) -> None:
@@ -49,6 +66,14 @@ class QueuesContract(Contract):
         with pytest.raises(EncodeError):
             queue.enqueue_many([1, 2, object()])
         assert queue.size() == 0
+
+    def test_nobody_sees_a_part_of_many_while_the_rest_is_still_encoded(
+        self, engine: EngineHarness, other: Store
+    ) -> None:
+        looking = LookingCodec(other.queue("mail"))
+        jobs = engine.open(codec=looking).queue("mail").enqueue_many(range(6000))
+        assert looking.seen == {0}
+        assert other.queue("mail").size() == len(jobs) == 6000
 
     @pytest.mark.parametrize("payloads", [None, 5])
     def test_enqueue_many_takes_what_can_be_iterated_over(
@@ -125,25 +150,6 @@ class QueuesContract(Contract):
         assert first.ack()
         assert second.fail("no")
         assert queue.size() == 3
-
-    def test_peek_shows_those_that_wait_in_claim_order_then_those_that_are_held(
-        self, store: Store, queue: Queue
-    ) -> None:
-        held, low = queue.enqueue("held"), queue.enqueue("low", priority=-1)
-        claim(queue)
-        later = queue.enqueue("later", delay=60, max_attempts=7)
-        high = queue.enqueue("high", priority=1)
-        store.queue("another").enqueue(1)
-        jobs = queue.peek()
-        assert [job.id for job in jobs] == [high, later, low, held]
-        assert jobs == [store.get_job(job.id) for job in jobs]
-        assert [job.payload for job in queue.peek(2)] == ["high", "later"]
-        assert queue.stats().running == 1
-
-    @pytest.mark.parametrize("limit", [0, 10_001, "1", None, True])
-    def test_peek_refuses_a_limit_out_of_range(self, queue: Queue, limit: Any) -> None:
-        with pytest.raises(InvalidOption):
-            queue.peek(limit)
 
     def test_stats_count_jobs_by_how_they_stand(
         self, engine: EngineHarness, store: Store, queue: Queue

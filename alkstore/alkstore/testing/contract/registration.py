@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
 
 from alkstore.errors import EncodeError, InvalidName, InvalidSpec
-from alkstore.testing.contract.base import boundary, refused, spanning
+from alkstore.testing.contract.base import (
+    LIMIT,
+    Background,
+    boundary,
+    refused,
+    schedule,
+    spanning,
+)
 from alkstore.testing.contract.pausing import PausingContract
 from alkstore.testing.contract.registering_again import RegisteringAgainContract
 from alkstore.testing.harness import EngineHarness
@@ -132,3 +140,30 @@ class RegistrationContract(RegisteringAgainContract, PausingContract):
         engine.advance(3601)
         assert engine.tick(store) == 0
         assert store.queue("q").size() == 1
+
+    def test_one_store_serves_many_threads_with_schedules(
+        self, engine: EngineHarness, store: Store
+    ) -> None:
+        begin = threading.Barrier(4)
+
+        def work(number: int) -> None:
+            own = f"s{number}"
+            begin.wait(LIMIT)
+            for _ in range(5):
+                assert store.schedule(own, "@every 1h", "q", number).payload == number
+                assert store.schedule("shared", "@every 1h", "q", "shared").name == "shared"
+                assert store.pause(own)
+                assert schedule(store, own).paused
+                assert store.resume(own)
+                assert own in [found.name for found in store.schedules()]
+                assert store.run_now(own)
+                assert store.unschedule(own)
+            store.schedule(own, "@every 1h", "q", number)
+
+        threads = [Background(lambda number=each: work(number)) for each in range(4)]  # type: ignore[misc]
+        for thread in threads:
+            thread.result()
+        assert [found.name for found in store.schedules()] == ["s0", "s1", "s2", "s3", "shared"]
+        engine.advance(3601)
+        assert engine.tick(store) == 5
+        assert store.queue("q").size() == 25

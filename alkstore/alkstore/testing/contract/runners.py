@@ -2,19 +2,60 @@
 
 from __future__ import annotations
 
+import logging
 import threading
+from datetime import timedelta
+from functools import partial
 
 import pytest
 
 from alkstore.errors import InvalidOption, StoreClosed
-from alkstore.testing.contract.base import LIMIT, PROMPT, claim, live, wait_until
+from alkstore.testing.contract.base import LIMIT, PROMPT, Span, claim, live, wait_until
+from alkstore.testing.contract.leaders_lease import held_up_at
 from alkstore.testing.contract.supervision import SupervisionContract
 from alkstore.testing.harness import EngineHarness
 from alkstore.traits import JobHandle, Queue, Store
 
 
+def _has_failed(store: Store, job_id: int, times: int) -> bool:
+    """Return whether a job waits for another attempt after so many."""
+    job = store.get_job(job_id)
+    return job is not None and (job.state, job.attempts) == ("pending", times)
+
+
+def _is_closed_quietly(engine: EngineHarness, caplog: pytest.LogCaptureFixture) -> bool:
+    """Close a store whose runners are under way; return whether nothing was said above INFO."""
+    closing = engine.open()
+    closing.schedule("s", "@every 30d", "q", 1)
+    scheduler = closing.start_scheduler()
+    idle = [closing.start_worker("mail", print), closing.start_outbox("mail", print)]
+    wait_until(lambda: scheduler.state in {"leading", "standby"})
+    wait_until(lambda: [runner.state for runner in idle] == ["working", "working"])
+    caplog.clear()
+    closing.close()
+    return not [
+        record
+        for record in caplog.records
+        if record.name.startswith("alkstore") and record.levelno > logging.INFO
+    ]
+
+
 class RunnersContract(SupervisionContract):
     """Runners are supervised, tell how they do, and end with their store."""
+
+    def test_a_runner_is_starting_until_its_first_good_turn(self, store: Store) -> None:
+        with held_up_at("leading", logging.INFO) as (pause, _):
+            scheduler = store.start_scheduler()
+            assert pause.reached.wait(LIMIT)
+            assert (scheduler.state, scheduler.health().last_good_turn) == ("starting", None)
+        wait_until(lambda: scheduler.state == "leading")
+        idle = [store.start_worker("mail", print), store.start_outbox("mail", print)]
+        for runner in idle:
+            wait_until(lambda runner=runner: runner.state == "working")  # type: ignore[misc]
+        for runner in (scheduler, *idle):
+            assert runner.health().healthy
+            assert runner.stop(LIMIT)
+            assert (runner.state, runner.health().healthy) == ("stopped", False)
 
     def test_a_worker_acknowledges_what_its_handler_returns_from(
         self, store: Store, other: Store, queue: Queue
@@ -37,12 +78,13 @@ class RunnersContract(SupervisionContract):
             raise OSError(f"failure {handle.attempt}")
 
         runner = store.start_worker("mail", handler)
+        begin = engine.now()
         job = queue.enqueue("x")
-        wait_until(lambda: queue.stats().retrying == 1)
-        assert live(store, job).run_at >= engine.now() + (live(store, job).base_backoff / 2)
-        for _ in range(2):
-            engine.advance(200)
-            wait_until(lambda: queue.stats().ready == 0 and queue.stats().running == 0)
+        for failures, gap in enumerate((60, 120), start=1):
+            wait_until(partial(_has_failed, store, job, failures))
+            assert live(store, job).run_at in Span(begin, engine.now()) + gap
+            begin = engine.now() + timedelta(seconds=gap)
+            engine.advance(gap)
         wait_until(queue.dead)
         assert [letter.error for letter in queue.dead()] == ["failure 3"]
         assert runner.last_error is None
@@ -170,6 +212,12 @@ class RunnersContract(SupervisionContract):
         closing.close()
         assert [runner.state for runner in runners] == ["stopped"] * 3
         assert store.queue("mail").size() == 0
+
+    def test_closing_a_store_is_quiet(
+        self, engine: EngineHarness, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        # On a busy machine somebody may say that something takes long, but not each time.
+        assert any(_is_closed_quietly(engine, caplog) for _ in range(5)), caplog.text
 
     def test_a_closed_store_is_closed_for_every_call(self, engine: EngineHarness) -> None:
         closing = engine.open()

@@ -19,6 +19,7 @@ from alkstore.testing.contract.base import (
     live,
     spanning,
 )
+from alkstore.testing.contract.wakes import take_what_was_said
 from alkstore.testing.harness import EngineHarness
 from alkstore.traits import Store
 
@@ -102,6 +103,7 @@ class TransactionsContract(Contract):
         self, store: Store, other: Store
     ) -> None:
         with other.listen("news", "mark") as listener:
+            take_what_was_said(store, listener)
             with rolled_back(store) as tx:
                 store.notify_tx(tx, "news")
             store.notify("mark")

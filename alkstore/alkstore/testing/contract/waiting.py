@@ -15,6 +15,7 @@ from alkstore.testing.contract.base import (
     Contract,
     claim,
     fall_asleep,
+    wait_until,
 )
 from alkstore.testing.harness import EngineHarness
 from alkstore.traits import JobHandle, Queue, Store
@@ -104,6 +105,25 @@ class WaitingContract(Contract):
             if len(done) == len(jobs):
                 stop.cancel()
         assert done == jobs
+
+    def test_an_iteration_that_waits_is_woken_and_goes_on(self, other: Store, queue: Queue) -> None:
+        stop = StopToken()
+        done: list[int] = []
+
+        def work() -> None:
+            for handle in queue.jobs("worker", stop=stop):
+                assert handle.ack()
+                done.append(handle.id)
+
+        iteration = Background(work)
+        jobs: list[int] = []
+        for _ in range(3):
+            fall_asleep()
+            assert iteration.running
+            jobs.append(other.queue("mail").enqueue(1))
+            wait_until(lambda: done == jobs, PROMPT)
+        stop.cancel()
+        iteration.result(PROMPT)
 
     def test_a_stop_ends_an_iteration_that_waits(self, queue: Queue) -> None:
         stop = StopToken()

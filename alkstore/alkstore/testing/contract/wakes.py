@@ -43,17 +43,19 @@ CAUSES: dict[str, Callable[[Store], object]] = {
 }
 
 
-def take_what_was_said(store: Store, listener: Listener) -> None:
-    """Have *listener*, of ``mark`` and others, hear all that was said to it up to now.
+def take_what_was_said(store: Store, *listeners: Listener) -> None:
+    """Have listeners, of ``mark`` and others, hear all that was said to them up to now.
 
     One that was connected late hears something for each channel at first.
     """
     store.notify("mark")
-    while listener.wait(LIMIT) != Wake("mark"):
-        pass
+    for listener in listeners:
+        while listener.wait(LIMIT) != Wake("mark"):
+            pass
     fall_asleep()
-    while listener.wait(0) is not None:
-        pass
+    for listener in listeners:
+        while listener.wait(0) is not None:
+            pass
 
 
 class WakesContract(Contract):
@@ -63,10 +65,11 @@ class WakesContract(Contract):
         self, store: Store, other: Store
     ) -> None:
         with (
-            store.listen("news") as one,
-            other.listen("news", "sport") as two,
-            other.listen("sport") as three,
+            store.listen("news", "mark") as one,
+            other.listen("news", "sport", "mark") as two,
+            other.listen("sport", "mark") as three,
         ):
+            take_what_was_said(store, one, two, three)
             store.notify("news")
             assert hears(one, "news")
             assert hears(two, "news")
