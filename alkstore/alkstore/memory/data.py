@@ -148,25 +148,32 @@ class MemoryData:
         self.wakes = Wakes()
 
 
+class _HeldForFork(threading.local):
+    """What this thread holds while it forks: another one may be about to fork as well."""
+
+    def __init__(self) -> None:
+        self.data: list[MemoryData] = []
+
+
 _all: Alive[MemoryData] = Alive()
-_held_for_fork: list[MemoryData] = []
+_held = _HeldForFork()
 
 
 def _before_fork() -> None:
     # Always the oldest first: two threads that fork must not wait for each other.
     for data in _all.all():
         data.lock.acquire()
-        _held_for_fork.append(data)
+        _held.data.append(data)
 
 
 def _after_fork_in_parent() -> None:
-    while _held_for_fork:
-        _held_for_fork.pop().lock.release()
+    while _held.data:
+        _held.data.pop().lock.release()
 
 
 def _after_fork_in_child() -> None:
-    while _held_for_fork:
-        _held_for_fork.pop().after_fork()
+    while _held.data:
+        _held.data.pop().after_fork()
 
 
 if hasattr(os, "register_at_fork"):

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from alkstore.memory import ManualClock, MemoryStore
+from alkstore.memory import ManualClock, MemoryStore, data
 from tests.support.forks import in_fork
 from tests.support.waiting import wait_until
 
@@ -144,6 +144,31 @@ def test_a_closed_listener_stays_deaf_in_the_child(store: MemoryStore) -> None:
         return ear.wait(0) is None
 
     assert in_fork(child) is True
+
+
+def test_a_thread_that_has_forked_gives_back_nothing_that_another_took_to_fork(
+    store: MemoryStore,
+) -> None:
+    """The hooks are called by hand, in the one order that hurts."""
+    took, go = threading.Event(), threading.Event()
+
+    def another() -> None:
+        data._before_fork()  # waits until the first one lets go
+        took.set()
+        go.wait(10)
+        data._after_fork_in_parent()
+
+    data._before_fork()
+    thread = threading.Thread(target=another)
+    thread.start()
+    try:
+        data._after_fork_in_parent()
+        assert took.wait(10)
+        data._after_fork_in_parent()  # it looks once more whether there is anything to give back
+    finally:
+        go.set()
+        thread.join(10)
+    assert store.queue("q").enqueue(1)
 
 
 def test_threads_that_fork_at_once_do_not_wait_for_each_other(store: MemoryStore) -> None:
