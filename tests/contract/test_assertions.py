@@ -16,6 +16,7 @@ from alkstore.testing import (
     assert_scheduled,
     drain,
 )
+from alkstore.testing.assertions import MOST
 
 
 def test_what_was_enqueued_is_found_by_payload_and_fields(store: Store) -> None:
@@ -176,3 +177,39 @@ def test_a_schedule_is_found_by_name(store: Store) -> None:
         assert_scheduled(store, "backup")
     with pytest.raises(AssertionError, match="not as expected"):
         assert_scheduled(store, "report", spec="@every 2h")
+
+
+def test_where_there_may_be_more_than_is_looked_at_nothing_is_guessed(store: Store) -> None:
+    queue = store.queue("mail")
+    queue.enqueue_many(range(MOST))
+    queue.enqueue("the last", priority=-1)
+    beyond = "found 0 among the 10,000 that were looked at; there may be more"
+    for asserting in (assert_not_enqueued, assert_enqueued):
+        with pytest.raises(AssertionError, match=beyond):
+            asserting(queue, "the last")
+    with pytest.raises(AssertionError, match=r"expected 1 live job in 'mail' .* found 1 among"):
+        assert_enqueued(queue, 5, count=1)
+    # What is found decides here, however many there are.
+    assert len(assert_enqueued(queue, 5)) == 1
+    with pytest.raises(AssertionError, match=r"expected 0 live job in 'mail' .* found 1; there is"):
+        assert_not_enqueued(queue, 5)
+    assert queue.cancel(assert_enqueued(queue, 5)[0].id)
+    assert queue.cancel(assert_enqueued(queue, 6)[0].id)
+    assert_not_enqueued(queue, 5)
+    assert_enqueued(queue, "the last", count=1)
+
+
+def test_where_there_may_be_more_dead_letters_than_are_looked_at_nothing_is_guessed(
+    engine: EngineHarness, store: Store
+) -> None:
+    queue = store.queue("mail")
+    queue.enqueue_many(range(MOST), expires=60)
+    engine.advance(61)
+    assert queue.claim("worker") == []
+    assert len(assert_dead(queue, 5, error="expired")) == 1
+    with pytest.raises(AssertionError, match=r"expected at least 1 dead letter .* found 0 among"):
+        assert_dead(queue, "another")
+    with pytest.raises(AssertionError, match=r"expected 10000 dead letter .* found 10000 among"):
+        assert_dead(queue, count=MOST)
+    assert queue.purge([letter.id for letter in assert_dead(queue, 5)]) == 1
+    assert_dead(queue, count=MOST - 1)

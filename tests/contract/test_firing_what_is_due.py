@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
-from alkstore import Store
+from alkstore import InvalidOption, Store
 from alkstore.memory import ManualClock, MemoryStore
 from alkstore.testing import EngineHarness, assert_enqueued, fire_due
+from tests.support.postgres_harness import PostgresHarness
 
 
 def test_what_is_due_now_is_fired(engine: EngineHarness, store: Store) -> None:
@@ -46,3 +49,27 @@ def test_without_schedules_time_is_stepped_all_the_same() -> None:
 def test_a_clock_that_goes_on_by_itself_is_not_stepped() -> None:
     with MemoryStore() as store, pytest.raises(TypeError, match="ManualClock"):
         fire_due(store, by=1)
+
+
+@pytest.mark.parametrize("by", [-1, "60", float("nan"), True])
+def test_what_is_no_duration_is_refused_before_anything_fires(by: Any) -> None:
+    clock = ManualClock()
+    with MemoryStore(clock=clock) as store:
+        store.schedule("report", "@every 1h", "mail", 1)
+        end = clock.advance(3600)
+        with pytest.raises(InvalidOption, match="by must be"):
+            fire_due(store, by=by)
+        assert store.queue("mail").size() == 0
+        assert clock.now() == end
+        assert fire_due(store, by=0) == 1
+
+
+def test_the_clock_of_a_server_is_not_stepped_and_nothing_fires(conninfo: str) -> None:
+    with closing(PostgresHarness(conninfo)) as harness:
+        store = harness.open()
+        store.schedule("report", "@every 1h", "mail", 1)
+        harness.advance(3600)
+        with pytest.raises(TypeError, match="ManualClock"):
+            fire_due(store, by=60)
+        assert store.queue("mail").size() == 0
+        assert fire_due(store) == 1

@@ -11,7 +11,7 @@ from alkstore.traits import Scheduler
 from alkstore.values import DeadJob, Job, Schedule
 
 MOST: Final = 10_000
-"""So many jobs are looked at."""
+"""So many jobs are looked at. Where as many are there, there may be more."""
 
 SHOWN: Final = 10
 """So many of them a failure shows."""
@@ -64,7 +64,8 @@ def assert_enqueued(
         The jobs that look like this.
 
     Raises:
-        AssertionError: They are not there; the message shows what is, the first 10 of it.
+        AssertionError: They are not there; the message shows what is, the first 10 of it. Or
+            there are 10,000 live jobs or more, and those that are looked at do not tell.
         TypeError: *where* is no queue and no outbox, or a `Job` has no such attribute.
         InvalidOption: *count* is no ``int`` of at least 0.
     """
@@ -75,7 +76,8 @@ def assert_not_enqueued(where: Inspectable, payload: Any = _ANYTHING, **fields: 
     """Fail when a live job is there that looks like this; arguments as `assert_enqueued`.
 
     Raises:
-        AssertionError: There is one.
+        AssertionError: There is one; or there are 10,000 live jobs or more, and the first of
+            them do not tell.
         TypeError: As `assert_enqueued`.
     """
     _live(where, payload, 0, fields)
@@ -102,7 +104,8 @@ def assert_dead(
         The dead letters that look like this.
 
     Raises:
-        AssertionError: They are not there; the message shows what is, the first 10 of it.
+        AssertionError: They are not there; the message shows what is, the first 10 of it. Or
+            there are 10,000 dead letters or more, and the latest of them do not tell.
         TypeError: *where* is no queue and no outbox, *error* no text, or a `DeadJob` has no
             such attribute.
         InvalidOption: *count* is no ``int`` of at least 0.
@@ -116,8 +119,9 @@ def assert_dead(
         if _matches(letter, payload, fields) and (error is None or error in letter.error)
     ]
     told = fields if error is None else {"error": error, **fields}
+    wanted = _wanted("dead letter", where, payload, told)
+    _refuse_to_guess(found, count, wanted, letters)
     if not _is_right(found, count):
-        wanted = _wanted("dead letter", where, payload, told)
         live = ""
         if _is_few(found, count):
             alike = _alike(where.peek(MOST), payload, fields)
@@ -165,8 +169,9 @@ def _live(where: Inspectable, payload: Any, count: int | None, fields: dict[str,
     _check_arguments(where, Job, fields, count)
     jobs = where.peek(MOST)
     found = [job for job in jobs if _matches(job, payload, fields)]
+    wanted = _wanted("live job", where, payload, fields)
+    _refuse_to_guess(found, count, wanted, jobs)
     if not _is_right(found, count):
-        wanted = _wanted("live job", where, payload, fields)
         dead = ""
         if _is_few(found, count):
             dead = _elsewhere("dead letters", _alike(where.dead(MOST), payload, fields))
@@ -223,6 +228,19 @@ def _named(value: object) -> str:
 
 def _is_right(found: list[Any], count: int | None) -> bool:
     return bool(found) if count is None else len(found) == count
+
+
+def _refuse_to_guess(
+    found: list[Any], count: int | None, wanted: str, there: list[Job] | list[DeadJob]
+) -> None:
+    """Fail when there may be more than was looked at, and what was found does not decide."""
+    if len(there) < MOST or (bool(found) if count is None else len(found) > count):
+        return
+    expected = "at least 1" if count is None else str(count)
+    raise AssertionError(
+        f"expected {expected} {wanted}, found {len(found)} among the {MOST:,} that were looked at; "
+        "there may be more of them: test with fewer jobs"
+    )
 
 
 def _told_failure(

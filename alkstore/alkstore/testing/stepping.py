@@ -40,6 +40,8 @@ def fire_due(store: Scheduler, *, by: Seconds | None = None) -> int:
     long step all that was passed over would count as missed, and be subject to the cap and to
     ``catch_up``.
 
+    Each boundary costs a tick and a reading of all schedules.
+
     Args:
         store: A store with ``tick()``: the memory engine's or PostgreSQL's.
         by: Seconds or `timedelta` to step the clock by; the store must have a clock that can be
@@ -49,18 +51,19 @@ def fire_due(store: Scheduler, *, by: Seconds | None = None) -> int:
         How many jobs were fired.
 
     Raises:
-        TypeError: The store cannot do this.
-        InvalidOption: *by* is no duration.
+        TypeError: The store cannot do this; nothing was fired.
+        InvalidOption: *by* is no duration; nothing was fired.
     """
     if not isinstance(store, Ticks):
         raise TypeError(f"a {type(store).__name__} has no tick()")
-    fired = store.tick()
     if by is None:
-        return fired
+        return store.tick()
+    length = timedelta(seconds=seconds(by, "by"))
     clock = getattr(store, "clock", None)
     if not isinstance(clock, SteppableClock):
         raise TypeError("the clock of this store cannot be stepped: give it a ManualClock")
-    end = clock.now() + timedelta(seconds=seconds(by, "by"))
+    end = clock.now() + length
+    fired = store.tick()
     while True:
         following = min(filter(None, map(_following, store.schedules())), default=end)
         now = clock.now()

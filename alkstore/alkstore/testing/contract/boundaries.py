@@ -24,7 +24,6 @@ from alkstore.testing.contract.base import (
     spanning,
 )
 from alkstore.testing.contract.wakes import take_what_was_said
-from alkstore.testing.contract.wakes import take_what_was_said
 from alkstore.testing.harness import DamagesSchedules, EngineHarness
 from alkstore.traits import Store
 from alkstore.values import Wake
