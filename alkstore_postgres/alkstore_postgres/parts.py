@@ -52,6 +52,7 @@ class Parts:
     ) -> None:
         schema, codec = settings.schema, settings.codec
         self._leading: dict[int, StopToken] = {}
+        self._over = False
         self._pools = pools
         self.database = Database(pools, schema, settings.timeout)
         self.hub = WakeHub(direct, schema)
@@ -99,6 +100,8 @@ class Parts:
         """
         own = stop.child()
         self._leading[id(own)] = own
+        if self._over:
+            own.cancel()  # the end of the store may have looked before
         try:
             LeaderLoop(self.database, self.hub).run(own, watch)
         finally:
@@ -111,9 +114,12 @@ class Parts:
     def stop_leading(self, limit: float = _LEADERS_LIMIT) -> None:
         """End the leader loops that still run, and let them give the lease back.
 
+        None begins any more.
+
         Args:
             limit: How long to wait for them, in seconds.
         """
+        self._over = True
         for own in list(self._leading.values()):
             own.cancel()
         deadline = time.monotonic() + limit

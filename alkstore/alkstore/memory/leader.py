@@ -41,6 +41,7 @@ class Leading:
         self._leases = Leases(access)
         self._schedules = schedules
         self._tokens: dict[int, tuple[StopToken, threading.Event]] = {}
+        self._over = False
 
     def run(self, stop: StopToken, watch: LeaderWatch | None = None) -> None:
         """Lead until *stop* is cancelled; see `Scheduler.run_schedules`.
@@ -56,6 +57,8 @@ class Leading:
         """
         own, ended = stop.child(), threading.Event()
         self._tokens[id(own)] = own, ended
+        if self._over:
+            own.cancel()  # the end of the store may have looked before
         try:
             self._lead(own, watch)
         finally:
@@ -66,7 +69,8 @@ class Leading:
             raise StoreClosed(msg)
 
     def stop_all(self) -> None:
-        """End the loops that still run, and let them give the lease back."""
+        """End the loops that still run, and let them give the lease back; none begins any more."""
+        self._over = True
         running = list(self._tokens.values())
         for own, _ in running:
             own.cancel()
