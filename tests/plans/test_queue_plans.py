@@ -14,8 +14,8 @@ from psycopg import sql
 
 import alkstore_postgres
 from alkstore_postgres import PostgresStore
-from tests.support.backlogs import BACKLOGS, ROWS, Backlog, never_analysed
-from tests.support.plans import Explainer, Plan
+from tests.support.backlogs import BACKLOGS, FEW, ROWS, Backlog, never_analysed
+from tests.support.plans import MODES, Explainer, Plan
 from tests.support.queue_statements import QueueStatements
 from tests.support.waiting import wait_until
 
@@ -112,6 +112,31 @@ def test_a_claim_goes_through_the_index_of_ready_jobs(plans: Plans) -> None:
     for name in ("claim 1", "claim 33", "claim 100"):
         for plan in plans[name]:
             assert "jobs_ready" in plan.indexes()
+
+
+def test_a_look_finds_what_a_sweep_gave_back_by_its_own_index(
+    conninfo: str, schema: str, connection: psycopg.Connection[tuple[object, ...]]
+) -> None:
+    with (
+        alkstore_postgres.open(conninfo, schema) as store,
+        psycopg.connect(conninfo, autocommit=True) as explaining,
+    ):
+        backlog = Backlog(connection, schema)
+        backlog.jobs("mail", 10 * FEW, priority=1, held=True)
+        backlog.give_back("mail")
+        backlog.jobs("mail", 10 * FEW, held=True)
+        backlog.jobs("mail", 20)
+        backlog.analyze()
+        explainer = Explainer(explaining)
+        with explainer.watching() as plans:
+            looked = store.queue("mail").peek()
+        assert [job.state for job in looked] == ["pending"] * 20 + ["processing"] * 80
+        assert len(plans) == len(MODES)
+        for plan in plans:
+            assert plan.indexes() == {"jobs_ready", "jobs_returned", "jobs_claimed"}
+            assert not plan.is_sequential()
+            # No more of what is held is read, or sorted, than is asked for.
+            assert plan.rows_sorted() < 2 * FEW
 
 
 def test_a_plan_from_the_time_when_the_table_was_empty_reads_no_full_one(

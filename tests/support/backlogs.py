@@ -90,6 +90,15 @@ class Backlog:
             {"ids": job_ids},
         )
 
+    def give_back(self, queue: str) -> None:
+        """Let all claims of *queue* have lapsed, and a sweep have given the jobs back."""
+        self._run(
+            "UPDATE {schema}.jobs SET"
+            " claimable = true, claim_expires_at = claim_expires_at - interval '1 day'"
+            " WHERE queue = %(queue)s AND NOT claimable",
+            {"queue": queue},
+        )
+
     def rows_read_in_sequence(self) -> int:
         """Return how many rows of jobs the server has read by scans of the whole table."""
         query = "SELECT seq_tup_read FROM pg_stat_all_tables WHERE relid = %s::regclass"

@@ -10,29 +10,59 @@ WHERE jobs.id = %(id)s;
 
 -- name: peek
 -- Reads the first {limit} live jobs of a queue: those that wait in claim order, then those that
--- are held, by the lapse of their claims. Two ranges of jobs_ready and jobs_claimed, read in their
--- order; only jobs whose claims lapse at one instant, those of one claim, are sorted by id.
+-- are held, by the lapse of their claims. The first are a range of jobs_ready in its own order;
+-- what a sweep gave back stands in that range as well and is stepped over. The held ones are a range
+-- of jobs_returned, what was given back, and one of jobs_claimed, all others, merged in their
+-- order: only jobs whose claims lapse at one instant, those of one claim, are sorted by id.
 (
     SELECT
-        jobs.id, jobs.queue, jobs.payload, jobs.claim_id IS NOT NULL, jobs.priority, jobs.run_at,
+        jobs.id, jobs.queue, jobs.payload, false, jobs.priority, jobs.run_at,
         jobs.expires_at, jobs.attempts, jobs.max_attempts, jobs.visibility_timeout,
         jobs.base_backoff, jobs.worker_id, jobs.claim_expires_at, jobs.schedule,
         jobs.scheduled_for, jobs.enqueued_at
     FROM {schema}.jobs
-    WHERE jobs.queue = %(queue)s AND jobs.claimable
+    WHERE jobs.queue = %(queue)s AND jobs.claimable AND jobs.claim_id IS NULL
     ORDER BY jobs.priority DESC, jobs.run_at, jobs.id
     LIMIT {limit}
 )
 UNION ALL
 (
     SELECT
-        jobs.id, jobs.queue, jobs.payload, jobs.claim_id IS NOT NULL, jobs.priority, jobs.run_at,
-        jobs.expires_at, jobs.attempts, jobs.max_attempts, jobs.visibility_timeout,
-        jobs.base_backoff, jobs.worker_id, jobs.claim_expires_at, jobs.schedule,
-        jobs.scheduled_for, jobs.enqueued_at
-    FROM {schema}.jobs
-    WHERE jobs.queue = %(queue)s AND NOT jobs.claimable
-    ORDER BY jobs.claim_expires_at, jobs.id
+        held.id, held.queue, held.payload, held.is_held, held.priority, held.run_at,
+        held.expires_at, held.attempts, held.max_attempts, held.visibility_timeout,
+        held.base_backoff, held.worker_id, held.claim_expires_at, held.schedule,
+        held.scheduled_for, held.enqueued_at
+    FROM (
+        (
+            SELECT
+                jobs.id, jobs.queue, jobs.payload, true, jobs.priority, jobs.run_at,
+                jobs.expires_at, jobs.attempts, jobs.max_attempts, jobs.visibility_timeout,
+                jobs.base_backoff, jobs.worker_id, jobs.claim_expires_at, jobs.schedule,
+                jobs.scheduled_for, jobs.enqueued_at
+            FROM {schema}.jobs
+            WHERE jobs.queue = %(queue)s AND jobs.claimable AND jobs.claim_id IS NOT NULL
+            ORDER BY jobs.claim_expires_at, jobs.id
+            LIMIT {limit}
+        )
+        UNION ALL
+        (
+            SELECT
+                jobs.id, jobs.queue, jobs.payload, jobs.claim_id IS NOT NULL, jobs.priority,
+                jobs.run_at, jobs.expires_at, jobs.attempts, jobs.max_attempts,
+                jobs.visibility_timeout, jobs.base_backoff, jobs.worker_id, jobs.claim_expires_at, jobs.schedule,
+                jobs.scheduled_for, jobs.enqueued_at
+            FROM {schema}.jobs
+            WHERE jobs.queue = %(queue)s AND NOT jobs.claimable
+            ORDER BY jobs.claim_expires_at, jobs.id
+            LIMIT {limit}
+        )
+    ) AS held (
+        id, queue, payload, is_held, priority, run_at,
+        expires_at, attempts, max_attempts, visibility_timeout,
+        base_backoff, worker_id, claim_expires_at, schedule,
+        scheduled_for, enqueued_at
+    )
+    ORDER BY held.claim_expires_at, held.id
     LIMIT {limit}
 )
 LIMIT {limit};
@@ -211,6 +241,9 @@ EXPLAIN (FORMAT JSON)
 SELECT FROM {schema}.jobs
 WHERE jobs.queue = %(queue)s AND jobs.attempts > 0
     AND jobs.run_at > pg_catalog.statement_timestamp();
+
+-- What a sweep gave back is in this one as well as among the due: to the planner whether a job is
+-- claimable has nothing to do with the time of its claim.
 
 -- name: estimate_lapsed
 EXPLAIN (FORMAT JSON)

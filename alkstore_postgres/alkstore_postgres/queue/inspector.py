@@ -38,7 +38,7 @@ class Inspector:
         return self._job(row)
 
     def peek(self, queue: str, limit: int) -> list[Job]:
-        """Return up to *limit* live jobs of *queue*, those that wait first."""
+        """Return up to *limit* live jobs of *queue*: those that wait, then those that are held."""
         statement = self._sql.variant("peek", limit)
         params = {"queue": queue, "limit": limit}
 
@@ -46,9 +46,7 @@ class Inspector:
             session.execute(self._sql["by_index"])
             return session.fetch_all(statement, params)
 
-        jobs = [self._job(row) for row in self._database.run(read)]
-        # A lapsed claim that a sweep gave back stands among those that wait.
-        return sorted(jobs, key=lambda job: job.state == "processing")
+        return [self._job(row) for row in self._database.run(read)]
 
     def _job(self, row: TupleRow) -> Job:
         return Job(

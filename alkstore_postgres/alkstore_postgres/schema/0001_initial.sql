@@ -48,6 +48,10 @@ CREATE TABLE {schema}.jobs (
 CREATE INDEX jobs_ready ON {schema}.jobs (queue, priority DESC, run_at, id) WHERE claimable;
 -- Carries the sweep of lapsed claims and the next lapse.
 CREATE INDEX jobs_claimed ON {schema}.jobs (queue, claim_expires_at) WHERE NOT claimable;
+-- Carries the look at lapsed claims that a sweep gave back. Neither an enqueue nor a claim adds to
+-- it.
+CREATE INDEX jobs_returned ON {schema}.jobs (queue, claim_expires_at)
+    WHERE claimable AND claim_id IS NOT NULL;
 -- Carries the sweep of expired jobs.
 CREATE INDEX jobs_expiring ON {schema}.jobs (queue, expires_at)
     WHERE claimable AND expires_at IS NOT NULL;
