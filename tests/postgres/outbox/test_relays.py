@@ -14,27 +14,38 @@ from alkstore.traits import JobHandle, Outbox
 from alkstore_postgres import PostgresStore
 from tests.support.receiver import Receiver
 from tests.support.sessions import kill_sessions
-from tests.support.waiting import wait_until
+from tests.support.timing import in_time
+from tests.support.waiting import rest, wait_until
 
 
 def test_run_wakes_for_a_new_message_and_returns_at_once_on_stop(
     outbox: Outbox, receiver: Receiver
 ) -> None:
-    stop = StopToken()
-    loop = threading.Thread(target=outbox.run, args=("relay", receiver, stop))
-    loop.start()
-    try:
-        time.sleep(0.3)  # let it park
+    def wake() -> float:
+        seen = len(receiver.got)
+        rest(0.3)  # let it park
         began = time.monotonic()
         outbox.enqueue(1)
-        wait_until(lambda: receiver.got)
-        assert time.monotonic() - began < 1
+        wait_until(lambda: len(receiver.got) > seen)
+        took = time.monotonic() - began
         wait_until(lambda: outbox.stats().running == 0)
-    finally:
-        began = time.monotonic()
-        stop.cancel()
-        loop.join(5)
-    assert time.monotonic() - began < 0.2
+        return took
+
+    def run() -> float:
+        stop = StopToken()
+        loop = threading.Thread(target=outbox.run, args=("relay", receiver, stop))
+        loop.start()
+        try:
+            in_time(wake, 1)
+        finally:
+            began = time.monotonic()
+            stop.cancel()
+            loop.join(5)
+        took = time.monotonic() - began
+        assert not loop.is_alive()
+        return took
+
+    in_time(run, 0.2)
 
 
 def test_run_lets_an_exit_through(outbox: Outbox, receiver: Receiver) -> None:

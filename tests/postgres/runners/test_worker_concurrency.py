@@ -51,7 +51,7 @@ def test_handlers_may_use_a_pool_that_is_smaller_than_their_number(
 ) -> None:
     """Field cases B85 and B86."""
     store = open_store(min_size=1, max_size=2)
-    queue = store.queue("emails", visibility_timeout=1)
+    queue = store.queue("emails")
     other = store.queue("other")
     queue.enqueue_many(range(60))
 

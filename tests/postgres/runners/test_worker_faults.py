@@ -101,10 +101,7 @@ def test_an_error_at_any_statement_of_a_turn_costs_neither_the_worker_nor_a_job(
         raised = error("injected")
         faults.at(number, raised, afterwards=afterwards)
         worker = WorkerRunner(queue, handler, 2).start()
-        deadline = time.monotonic() + 10
-        while queue.size():
-            assert time.monotonic() < deadline, f"statement {number}: jobs are left"
-            time.sleep(0.05)
+        wait_until(lambda: is_empty(queue), 30)
         assert done >= set(ids)
         assert worker.last_error is None or worker.health().details["failures"] == 1
         wait_until(lambda: worker.state == "working")  # noqa: B023 - called here only

@@ -17,6 +17,7 @@ from alkstore_postgres import PostgresStore
 from tests.support.faults import Faults, settling
 from tests.support.programs import Program
 from tests.support.rows import Rows
+from tests.support.timing import in_time
 from tests.support.waiting import wait_until
 from tests.support.workers import Start, is_empty
 
@@ -64,21 +65,26 @@ def test_a_long_handler_is_never_run_twice_and_beats_often_enough(
     store: PostgresStore, start: Start
 ) -> None:
     """Field cases B48 and B49: no gap between two beats is longer than a third."""
-    queue = store.queue("emails", visibility_timeout=1.2)
+    queue = store.queue("emails", visibility_timeout=6)
     beats = Beats(queue)
     attempts: list[int] = []
 
     def handler(job: JobHandle) -> None:
         attempts.append(job.attempt)
-        time.sleep(3)
+        wait_until(lambda: len(beats.times) >= 4, 30)
 
-    queue.enqueue(1)
+    def widest_gap() -> float:
+        del beats.times[:], attempts[:]
+        queue.enqueue(1)
+        wait_until(lambda: attempts)
+        while not is_empty(queue):
+            assert queue.claim("thief") == []
+            time.sleep(0.02)
+        assert attempts == [1]
+        return beats.widest_gap
+
     start(beats, handler)
-    wait_until(lambda: attempts)
-    start(queue, handler)
-    wait_until(lambda: is_empty(queue), 20)
-    assert attempts == [1]
-    assert beats.widest_gap <= 0.4
+    in_time(widest_gap, 2)
 
 
 def test_a_process_whose_beats_come_late_may_hold_its_claims_for_longer(
@@ -99,7 +105,7 @@ def test_a_process_whose_beats_come_late_may_hold_its_claims_for_longer(
 def test_all_claims_in_hand_are_extended_in_one_statement(
     store: PostgresStore, start: Start
 ) -> None:
-    queue = store.queue("emails", visibility_timeout=2)
+    queue = store.queue("emails", visibility_timeout=6)
     beats = Beats(queue)
     sizes: list[int] = []
     release = threading.Event()
@@ -111,8 +117,8 @@ def test_all_claims_in_hand_are_extended_in_one_statement(
 
     beats.heartbeat_many = counting  # type: ignore[method-assign]
     queue.enqueue_many(range(5))
-    start(beats, lambda _job: release.wait(10), 5)
-    wait_until(lambda: len(sizes) >= 2)
+    start(beats, lambda _job: release.wait(30), 5)
+    wait_until(lambda: len(sizes) >= 2, 20)
     release.set()
     assert set(sizes) == {5}
 
@@ -121,9 +127,10 @@ def test_an_idle_worker_sends_no_heartbeat(
     store: PostgresStore, start: Start, faults: Faults
 ) -> None:
     queue = store.queue("emails", visibility_timeout=0.2)
-    start(queue, lambda _job: None)
+    worker = start(queue, lambda _job: None)
     queue.enqueue(1)
     wait_until(lambda: is_empty(queue))
+    wait_until(lambda: worker.health().details["in_hand"] == 0)
     faults.seen.clear()
     time.sleep(0.6)
     (heartbeat,) = settling(store, "heartbeat_many")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from datetime import timedelta
 from typing import Any
 
 import psycopg
@@ -15,6 +14,7 @@ from alkstore_postgres.scheduler.tick import Ticker
 from alkstore_postgres.store import PostgresStore
 from tests.support.leading import Leading, late
 from tests.support.schedules import ScheduleTable
+from tests.support.timing import in_time
 from tests.support.waiting import wait_until
 
 
@@ -33,7 +33,8 @@ def test_a_storm_of_wakes_is_no_storm_of_statements(
         began = time.monotonic()
         while time.monotonic() - began < 1.5:
             store._parts.hub.wake_here(SCHEDULER_LOCK)
-    assert renewals[0] < 20 * 1.5 + 15
+        took = time.monotonic() - began
+        assert renewals[0] < 20 * took + 15
 
 
 def test_a_row_that_is_held_for_long_costs_few_turns_and_delays_no_other(
@@ -61,11 +62,16 @@ def test_a_row_that_is_held_for_long_costs_few_turns_and_delays_no_other(
         other_table.run("SELECT FROM {schedules} WHERE name = 'held' FOR UPDATE")
         table.run("SELECT 1")
         monkeypatch.setattr(Ticker, "slice", counting)
-        seen = len(table.fired("free"))
-        wait_until(lambda: len(table.fired("free")) >= seen + 3)
-        assert slices[0] < 60
+        late(store, "free")  # of these nothing is asked
+
+        def three_more() -> float:
+            seen, before, began = len(table.fired("free")), slices[0], time.monotonic()
+            wait_until(lambda: len(table.fired("free")) >= seen + 3)
+            assert slices[0] - before < 20 * max(time.monotonic() - began, 3)
+            return max(late(store, "free")).total_seconds()
+
+        in_time(three_more, 0.5)
         other.rollback()
-    assert max(late(store, "free")) < timedelta(seconds=0.5)
 
 
 @pytest.mark.parametrize("damage", ["spec = 'banana'", "next_fire_at = NULL", "paused = NULL"])
@@ -93,8 +99,14 @@ def test_a_damaged_row_costs_a_leader_one_line_and_no_further_turns(
         table.run(f"UPDATE {{schedules}} SET {damage} WHERE name = 'bad'")
         wait_until(lambda: table.value("bad", "quarantine"))
         monkeypatch.setattr(Ticker, "slice", counting)
-        seen = len(table.fired("good"))
-        wait_until(lambda: len(table.fired("good")) >= seen + 3)
-    assert slices[0] <= 5
+        late(store, "good")  # of these nothing is asked
+
+        def three_more() -> float:
+            seen, before = len(table.fired("good")), slices[0]
+            wait_until(lambda: len(table.fired("good")) >= seen + 3)
+            did = slices[0] - before
+            assert did <= len(table.fired("good")) - seen + 2
+            return max(late(store, "good")).total_seconds()
+
+        in_time(three_more, 0.5)
     assert caplog.text.count("is quarantined") == 1
-    assert max(late(store, "good")) < timedelta(seconds=0.5)

@@ -104,15 +104,15 @@ def test_an_anchor_in_the_past_fixes_the_grid_and_fires_nothing_old(
     store: PostgresStore, table: ScheduleTable, ticker: Ticker
 ) -> None:
     anchor = datetime(2001, 2, 3, 4, 5, 6, 789, tzinfo=timezone.utc)
-    made = store.schedule("s", "@every 7s", "q", 1, starts_at=anchor)
+    made = store.schedule("s", "@every 7h", "q", 1, starts_at=anchor)
     assert made.next_fire_at is not None
-    assert (made.next_fire_at - anchor) % timedelta(seconds=7) == timedelta(0)
-    assert timedelta(0) < made.next_fire_at - table.now() <= timedelta(seconds=7)
+    assert (made.next_fire_at - anchor) % timedelta(hours=7) == timedelta(0)
+    assert timedelta(0) < made.next_fire_at - table.now() <= timedelta(hours=7)
     assert ticker.tick(None).fired == 0
-    assert store.schedule("s", "@every 7s", "q", 1, starts_at=anchor) == made
-    moved = store.schedule("s", "@every 7s", "q", 1, starts_at=anchor + timedelta(seconds=1))
+    assert store.schedule("s", "@every 7h", "q", 1, starts_at=anchor) == made
+    moved = store.schedule("s", "@every 7h", "q", 1, starts_at=anchor + timedelta(seconds=1))
     assert moved.next_fire_at is not None
-    assert (moved.next_fire_at - anchor) % timedelta(seconds=7) == timedelta(seconds=1)
+    assert (moved.next_fire_at - anchor) % timedelta(hours=7) == timedelta(seconds=1)
 
 
 def test_the_longest_interval_works(

@@ -16,6 +16,7 @@ from alkstore_postgres.wakes.connect import connector
 from alkstore_postgres.wakes.hub import WakeHub
 from tests.support.hubs import Ear, MakeHub, kill, send, sessions
 from tests.support.proxy import Proxy
+from tests.support.timing import in_time
 from tests.support.waiting import wait_until
 
 
@@ -32,6 +33,7 @@ def test_a_hundred_forced_faults_leave_no_session_and_lose_no_waiter(
         wait_until(lambda: all(ear.heard for ear in ears.values()))
         for ear in ears.values():
             ear.heard.clear()
+        wait_until(lambda: len(sessions(connection, schema)) == 1)  # the one before is gone
         assert kill(connection, schema) == 1
         if number in (9, 99):
             descriptors.append(open_descriptors())
@@ -77,16 +79,22 @@ def test_a_silent_loss_of_the_network_is_found_and_everyone_is_woken(
     """Field case B67, at 30 times the speed: within heartbeat + patience."""
     hub, ear = make_hub(through_proxy, heartbeat=0.5, patience=0.4), Ear()
     hub.attach("x", ear)
-    wait_until(lambda: ear.heard)
-    proxy.stall()
-    began = time.monotonic()
-    wait_until(lambda: hub.state == "lost", 2)
-    assert time.monotonic() - began < 1.2
-    ear.heard.clear()
-    proxy.resume()
-    wait_until(lambda: ear.heard == ["x"], 8)
+
+    def lose() -> float:
+        wait_until(lambda: hub.state == "listening")
+        proxy.stall()
+        began = time.monotonic()
+        wait_until(lambda: hub.state == "lost")
+        took = time.monotonic() - began
+        ear.heard.clear()
+        proxy.resume()
+        wait_until(lambda: ear.heard)
+        return took
+
+    in_time(lose, 1.2)
+    heard = len(ear.heard)
     send(connection, schema, "x")
-    wait_until(lambda: len(ear.heard) == 2, 2)
+    wait_until(lambda: len(ear.heard) > heard)
 
 
 def test_the_silence_that_the_default_limits_allow_is_under_30_seconds() -> None:
@@ -122,7 +130,7 @@ def test_a_connection_that_goes_deaf_is_found(
     hub.attach("x", Ear())
     assert hub.settle(5)
     proxy.swallows = True
-    wait_until(lambda: hub.state == "deaf", 2)
+    wait_until(lambda: hub.state == "deaf")
 
 
 @pytest.mark.parametrize("failure", [KeyError("x"), MemoryError(), SystemExit(1)])
