@@ -8,6 +8,7 @@ from alkstore.runners import SchedulerRunner
 from alkstore.runners.leader_watch import LeaderWatch
 from alkstore.stop_token import Parker, StopToken
 from alkstore_postgres.parts import Parts
+from alkstore_postgres.scheduler.term import SteppedDown
 
 
 def scheduler_runner(parts: Parts) -> SchedulerRunner:
@@ -20,7 +21,8 @@ class _Turns:
     """Leads, and between two tries to lead listens for the release of the lease.
 
     It listens from before a try until after the sleep: a release that falls between the
-    refusal and the sleep is remembered.
+    refusal and the sleep is remembered. Only after it has stepped down it sleeps deaf: the
+    release is its own then, and the lease is for others for a while.
 
     Args:
         parts: The store's parts.
@@ -36,6 +38,9 @@ class _Turns:
         self._hear()
         try:
             self._parts.lead(stop, watch)
+        except SteppedDown:
+            self._deafen()
+            raise
         except LeadershipLost:
             raise
         except BaseException:
@@ -45,16 +50,19 @@ class _Turns:
 
     def stand_by(self, seconds: float | None, stop: StopToken) -> None:
         """Wait until the lease is released, or may have lapsed."""
-        stop.attach(self._parker)
+        # Deaf, it does not wait where its own term may have left a wake, or yet leaves one.
+        parker = self._parker if self._hears else Parker()
+        stop.attach(parker)
         try:
-            self._parker.park(seconds)
+            parker.park(seconds)
         finally:
-            stop.detach(self._parker)
+            stop.detach(parker)
             if stop.cancelled:
                 self._deafen()
 
     def _hear(self) -> None:
         if not self._hears:
+            self._parker = Parker()
             self._parts.hub.attach(SCHEDULER_LOCK, self._wake)
             self._hears = True
 

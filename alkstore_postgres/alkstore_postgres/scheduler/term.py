@@ -35,6 +35,10 @@ _STUCK_FIRST, _STUCK_LONGEST = 0.001, 1.0
 """How long to wait for rows that are due but that another transaction holds."""
 
 
+class SteppedDown(LeadershipLost):
+    """The lease was given back by its holder, whose ticks keep failing; others may fare better."""
+
+
 class Term:
     """One run of the leader loop.
 
@@ -126,7 +130,7 @@ class Term:
                 except Exception as error:  # whatever it meets, the loop outlives it
                     self._rest_after(error, "a turn of the scheduler failed")
                     if self._failures.useless:
-                        raise LeadershipLost(
+                        raise SteppedDown(
                             "stepped down: ticks keep failing", retry_after=self._ttl
                         ) from error
         finally:
