@@ -18,7 +18,9 @@ _PROCESSES = 4
 _LEAD = 0.7
 _SCENARIO = "scale-workers"
 _FILL = {1: 3_000, 100: 60_000}
-"""More jobs than a second of such claims can do."""
+"""So many jobs a second of such claims may do; a machine that does more is given twice as many."""
+
+_TRIES = 4
 
 
 @scenario("scale-workers", "Scale: workers", full_only=True, group="scale")
@@ -59,6 +61,7 @@ class _Crew:
         self._bench = bench
         self._case = case
         self._batch = batch
+        self._fill = _FILL[batch]
         self._left = 0
 
     def __enter__(self) -> Self:
@@ -81,7 +84,7 @@ class _Crew:
     def measure(self, size: int, seconds: float) -> None:
         """Let *size* connections work for a while."""
         try:
-            done, pages = self._work(size, seconds)
+            done, pages = self._worked(size, seconds)
         except ContestantFailed as error:
             self._bench.fail(_SCENARIO, f"{self._case.name}, {size} connections", error)
             return
@@ -93,9 +96,18 @@ class _Crew:
             curve = self._bench.results.curve(_SCENARIO, title, "connections", unit)
             curve.add(self._case.name, size, value)
 
-    def _work(self, size: int, seconds: float) -> tuple[int, float]:
+    def _worked(self, size: int, seconds: float) -> tuple[int, float]:
         """Return how many jobs were done in the time, and the pages for each."""
-        wanted = int((seconds + _LEAD + 0.3) * _FILL[self._batch])
+        for _ in range(_TRIES):
+            done, pages = self._work(size, seconds)
+            if done and self._left > 0:
+                return done, pages
+            self._fill *= 2
+        msg = f"{done} jobs done, {self._left} left"
+        raise ContestantFailed(msg)
+
+    def _work(self, size: int, seconds: float) -> tuple[int, float]:
+        wanted = int((seconds + _LEAD + 0.3) * self._fill)
         if self._left < wanted:
             self._children[0].call("bulk", count=wanted - self._left)
             self._left = wanted
@@ -116,7 +128,4 @@ class _Crew:
         answers = [child.answer(60.0) for child in crew]
         done, worked = (sum(answer[key] for answer in answers) for key in ("jobs", "all"))
         self._left -= worked
-        if self._left <= 0 or not done:
-            msg = f"{done} jobs done, {self._left} left"
-            raise ContestantFailed(msg)
-        return done, counter.pages() / worked
+        return done, counter.pages() / max(worked, 1)
