@@ -103,7 +103,7 @@ class _Crew:
             if done and self._left > 0:
                 return done, pages
             self._fill *= 2
-        msg = f"{done} jobs done, {self._left} left"
+        msg = f"the queue ran empty each time, at last with {self._fill // 2} jobs a second"
         raise ContestantFailed(msg)
 
     def _work(self, size: int, seconds: float) -> tuple[int, float]:
