@@ -7,22 +7,23 @@ called from any thread and from a signal handler, whatever that handler interrup
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
 import time
 from collections.abc import Callable
 from types import FrameType, TracebackType
-from typing import Protocol
+from typing import Final, Protocol
 
 from alkstore._typing import Self
 from alkstore.arguments import wait_seconds
 from alkstore.errors import InvalidOption
 
-_SLICE = 0.5
-"""The longest sleep of `StopToken.wait` without a look, in seconds.
+SLICE: Final = 0.5
+"""The longest sleep of the main thread in one go, in seconds.
 
-A signal that arrives in the instant before the main thread falls asleep is only noted by
-the interpreter; its handler runs when that thread wakes.
+A signal that arrives in the instant before the main thread falls asleep, or in another thread,
+is only noted by the interpreter; its handler runs when the main thread wakes.
 """
 
 
@@ -56,14 +57,23 @@ class Parker:
     def park(self, timeout: float | None = None) -> bool:
         """Sleep until a wake or for *timeout* seconds (``None``: no limit).
 
+        The main thread sleeps in slices, so that a signal is heard; nobody else is told of them.
+
         Returns:
             Whether there was a wake; it is used up.
         """
-        if timeout is None:
-            return self._permit.acquire()
-        if timeout <= 0:
+        if timeout is not None and timeout <= 0:
             return self._permit.acquire(blocking=False)
-        return self._permit.acquire(timeout=min(timeout, threading.TIMEOUT_MAX))
+        left = math.inf if timeout is None else timeout
+        if threading.get_ident() == threading.main_thread().ident:
+            # No clock is asked: whatever it says, the sleep ends.
+            while left > SLICE:
+                if self._permit.acquire(timeout=SLICE):
+                    return True
+                left -= SLICE
+        elif timeout is None:
+            return self._permit.acquire()
+        return self._permit.acquire(timeout=min(left, threading.TIMEOUT_MAX))
 
 
 class _Level:
@@ -124,7 +134,7 @@ class StopToken:
                 left = None if deadline is None else deadline - time.monotonic()
                 if left is not None and left <= 0:
                     return False
-                parker.park(_SLICE if left is None else min(left, _SLICE))
+                parker.park(left)
             return True
         finally:
             self.detach(parker)
