@@ -116,16 +116,14 @@ class Claims:
 
     def take(self) -> Held | None:
         """Wait for a claim to work on; ``None``: there will be none any more."""
-        held = self._ready.get()
-        if held is None:
-            self._ready.put(None)  # for the next thread
-            return None
-        self.looked.wait(_LOOK_TIME)
-        with self._lock:
-            self._unstarted -= 1
-            self._running += 1
-            held.stage = "running"
-        return held
+        while (held := self._ready.get()) is not None:
+            self.looked.wait(_LOOK_TIME)
+            with self._lock:
+                if self._begin(held):
+                    return held
+            self.settler.unpark()
+        self._ready.put(None)  # for the next thread
+        return None
 
     def end(self, held: Held, outcome: Outcome) -> None:
         """Note that the handler of *held* has ended."""
@@ -195,16 +193,33 @@ class Claims:
         self.settler.unpark()
 
     def give_up(self) -> int:
-        """Take the claims of running handlers from them, to be released; return how many."""
+        """Release what has not ended; return from how many running handlers it was taken."""
+        running = 0
         with self._lock:
-            running = [held for held in self._held.values() if held.stage == "running"]
-            for held in running:
-                held.given_up = True
-                self._end(held, RELEASE)
+            for held in self._held.values():
+                if held.stage == "running":
+                    held.given_up = True
+                    running += 1
+                    self._end(held, RELEASE)
+                elif held.stage == "ready":  # a handler thread has it, and has not begun
+                    self._unstarted -= 1
+                    self._end(held, RELEASE)
         self.settler.unpark()
-        return len(running)
+        return running
 
     # -- inside the lock
+
+    def _begin(self, held: Held) -> bool:
+        """Note that a handler begins with *held*, unless the end came first."""
+        if held.stage != "ready":
+            return False
+        self._unstarted -= 1
+        if self._closed:
+            self._end(held, RELEASE)
+            return False
+        self._running += 1
+        held.stage = "running"
+        return True
 
     def _end(self, held: Held, outcome: Outcome) -> None:
         held.stage = "ended"
