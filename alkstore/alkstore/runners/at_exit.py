@@ -14,8 +14,9 @@ _LIMIT = 0.7
 """How long the exit waits for the runners altogether, in seconds."""
 
 
-# What CPython says from 3.12 on when a thread is started (or a process forked) after the main
-# thread has come to its end, which is before the functions of `atexit` run.
+# What CPython says from 3.12 on when it is too late to start a thread (or to fork a process). Up to
+# 3.12.2 it was too late once the main thread had come to its end, before the functions of `atexit`
+# run; since 3.12.3 that comes after them.
 _TOO_LATE = "at interpreter shutdown"
 
 
