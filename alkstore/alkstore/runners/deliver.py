@@ -8,6 +8,7 @@ import time
 from alkstore.errors import AlkstoreError, DatabaseError
 from alkstore.runners.attempt import Outcome, attempt, settle
 from alkstore.runners.pause import pause
+from alkstore.runners.say import say
 from alkstore.stop_token import StopToken
 from alkstore.traits import Delivery, JobHandle
 
@@ -43,7 +44,12 @@ def deliver(delivery: Delivery, handle: JobHandle, stop: StopToken | None = None
         try:
             settle(handle, outcome)
         except AlkstoreError:
-            _logger.warning("message %d was not released; its claim will lapse", handle.id)
+            say(
+                _logger,
+                logging.WARNING,
+                "message %d was not released; its claim will lapse",
+                handle.id,
+            )
         raise outcome.raised
     if outcome.raised is not None:
         log_failure(handle, outcome.raised)
@@ -52,12 +58,14 @@ def deliver(delivery: Delivery, handle: JobHandle, stop: StopToken | None = None
 
 def log_failure(handle: JobHandle, raised: BaseException) -> None:
     """Log that the delivery behind *handle* raised."""
-    _logger.warning(
+    say(
+        _logger,
+        logging.WARNING,
         "delivery of message %d failed (attempt %d of %d)",
         handle.id,
         handle.attempt,
         handle.max_attempts,
-        exc_info=raised,
+        error=raised,
     )
 
 

@@ -10,6 +10,7 @@ from alkstore.errors import StoreClosed
 from alkstore.runners.claims import Claims
 from alkstore.runners.held import Held, beat_interval
 from alkstore.runners.pause import pause
+from alkstore.runners.say import say
 from alkstore.runners.status import Status
 from alkstore.traits import Queue
 
@@ -80,10 +81,9 @@ class Heartbeats:
 
     def _next_look(self) -> float:
         """Return when to look again with nothing in hand: it may be a moment between jobs."""
-        if self._failures:
-            self._failures = 0
-            self._not_before = 0.0
-            self._status.over(_PART)
+        self._failures = 0
+        self._not_before = 0.0
+        self._status.over(_PART)  # whatever failed, in a beat or outside
         interval, self._interval = self._interval, math.inf
         return time.monotonic() + interval
 
@@ -121,7 +121,7 @@ class Heartbeats:
             if not held.handle.lost:
                 held.since = sent_at
             elif held.stage != "ended":
-                _logger.warning("the claim of job %d is lost", held.handle.id)
+                say(_logger, logging.WARNING, "the claim of job %d is lost", held.handle.id)
 
     def _rest(self, in_hand: list[Held]) -> float:
         """Return how soon to beat again after a failure: well before the claims lapse."""

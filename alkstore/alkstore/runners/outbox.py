@@ -52,7 +52,10 @@ class OutboxRunner(JobPool):
 
     @override
     def _attempt(self, handle: JobHandle) -> Outcome:
-        outcome = attempt(self._delivery, handle, exits=EXITS)
+        return attempt(self._delivery, handle, exits=EXITS)
+
+    @override
+    def _tell(self, handle: JobHandle, outcome: Outcome) -> None:
         raised = outcome.raised
         if isinstance(raised, EXITS):
             # Released, the message is due again at once: without a pause it would spin.
@@ -64,4 +67,3 @@ class OutboxRunner(JobPool):
             self._exits = 0
             if raised is not None:
                 log_failure(handle, raised)
-        return outcome

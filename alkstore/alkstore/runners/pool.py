@@ -78,6 +78,10 @@ class JobPool(Supervisor):
         """Call the application's code; never raises."""
         raise NotImplementedError
 
+    def _tell(self, handle: JobHandle, outcome: Outcome) -> None:
+        """Tell of an attempt that has ended, before its outcome is written."""
+        raise NotImplementedError
+
     def _ahead(self) -> int:
         """Return how many claims to hold ready beyond the free handlers."""
         return 0
@@ -130,11 +134,12 @@ class JobPool(Supervisor):
                         self._careful = any(map(_may_be_dangerous, handles))
                     self._status.good(_PART, "working")
                     waits = True
-                elif not self._claims.claimer.park(
-                    _RECALL_AFTER if self._claims.unstarted else _LOOK_UP
-                ):
-                    self._alive()
-                    self._claims.recall(_RECALL_AFTER)
+                else:
+                    # Nothing is to be claimed, so nothing can fail.
+                    self._status.good(_PART, "working")
+                    rest = _RECALL_AFTER if self._claims.unstarted else _LOOK_UP
+                    if not self._claims.claimer.park(rest):
+                        self._claims.recall(_RECALL_AFTER)
             self._finish()
         finally:
             self._token.detach(self._claims.claimer)
@@ -162,16 +167,17 @@ class JobPool(Supervisor):
 
     def _handle(self, part: str) -> None:
         """Work on one claim after the other."""
+        self._status.over(part)  # whatever ended it the last time
         while (held := self._claims.take()) is not None:
             outcome = RELEASE
             try:
                 outcome = self._attempt(held.handle)
+                self._tell(held.handle, outcome)
             finally:
                 if not self.inherited:
                     self._claims.end(held, outcome)
             if self.inherited:
                 return
-            self._status.over(part)
 
     def _settle(self) -> None:
         """Write outcomes until everything is over."""

@@ -10,6 +10,7 @@ from alkstore.runners.attempt import settle
 from alkstore.runners.claims import Claims
 from alkstore.runners.held import Held
 from alkstore.runners.pause import pause
+from alkstore.runners.say import say
 from alkstore.runners.status import Status
 from alkstore.traits import Queue
 
@@ -109,7 +110,9 @@ class Settlement:
         for held in unsettled:
             lapse = held.since + held.handle.visibility_timeout
             if held.failures >= _TRIES and now > lapse:
-                _logger.warning(
+                say(
+                    _logger,
+                    logging.WARNING,
                     "what became of job %d (%s) could not be written; it comes back by itself",
                     held.handle.id,
                     held.outcome.kind,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import math
 import threading
 import time
 
 from alkstore.error_text import error_text
+from alkstore.runners.say import say
 from alkstore.values import RunnerState
 
 _logger = logging.getLogger(__name__)
@@ -129,7 +129,7 @@ class Status:
                 self._outage_since = None
                 self._spoken.clear()
         if lasted is not None:
-            _say(logging.INFO, "%s works again after %.1f s", self._name, lasted)
+            say(_logger, logging.INFO, "%s works again after %.1f s", self._name, lasted)
 
     def failed(self, part: str, error: BaseException) -> int:
         """Note a failure of *part*.
@@ -146,7 +146,8 @@ class Status:
                 self._outage_since = now
             speak = now <= self.quiet_after and self._may_speak(type(error), now)
         if speak:
-            _say(
+            say(
+                _logger,
                 logging.ERROR,
                 "%s: the %s failed, trying again with backoff",
                 self._name,
@@ -160,7 +161,13 @@ class Status:
         with self._lock:
             self._last_error = error
             self._failures += 1
-        _say(logging.ERROR, "%s: ended by itself, for good: %s", self._name, error_text(error))
+        say(
+            _logger,
+            logging.ERROR,
+            "%s: ended by itself, for good: %s",
+            self._name,
+            error_text(error),
+        )
 
     def _may_speak(self, kind: type[BaseException], now: float) -> bool:
         spoken = self._spoken.get(kind)
@@ -173,9 +180,3 @@ class Status:
         self._ration -= 1
         self._spoken[kind] = now
         return True
-
-
-def _say(level: int, text: str, *values: object, error: BaseException | None = None) -> None:
-    # A log handler that fails must not end the thread that wanted to tell something.
-    with contextlib.suppress(Exception):
-        _logger.log(level, text, *values, exc_info=error)

@@ -16,6 +16,7 @@ from alkstore.errors import StoreClosed
 from alkstore.runners.at_exit import is_too_late, stop_at_exit
 from alkstore.runners.hosting import frozen_threads
 from alkstore.runners.pause import pause
+from alkstore.runners.say import say
 from alkstore.runners.status import PATIENCE, Status
 from alkstore.runners.threads import Threads
 from alkstore.stop_token import StopToken
@@ -167,7 +168,7 @@ class Supervisor:
                 return self
             self._begun_at = time.monotonic()
         if (frozen := frozen_threads()) is not None:
-            _logger.warning("%s: %s", self._name, frozen)
+            say(_logger, logging.WARNING, "%s: %s", self._name, frozen)
         stop_at_exit(self)
         try:
             self._begin()

@@ -10,6 +10,7 @@ from alkstore.runners.attempt import Outcome, attempt
 from alkstore.runners.heartbeats import Heartbeats
 from alkstore.runners.pace import Pace
 from alkstore.runners.pool import JobPool
+from alkstore.runners.say import say
 from alkstore.runners.work import check_work
 from alkstore.traits import Handler, JobHandle, Queue
 
@@ -64,17 +65,21 @@ class WorkerRunner(JobPool):
 
     @override
     def _attempt(self, handle: JobHandle) -> Outcome:
-        outcome = attempt(self._handler, handle)
+        return attempt(self._handler, handle)
+
+    @override
+    def _tell(self, handle: JobHandle, outcome: Outcome) -> None:
         if outcome.raised is not None:
-            _logger.warning(
+            say(
+                _logger,
+                logging.WARNING,
                 "job %d of queue %r failed (attempt %d of %d)",
                 handle.id,
                 handle.queue,
                 handle.attempt,
                 handle.max_attempts,
-                exc_info=outcome.raised,
+                error=outcome.raised,
             )
-        return outcome
 
     def _beat(self) -> None:
         """Keep the claims until everything is over."""

@@ -1,0 +1,110 @@
+"""A log handler that raises costs a line: no job, no message and no runner pays for it.
+
+Field case B08: a log shipper may be away in the same outage.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from alkstore.memory import ManualClock, MemoryStore
+from alkstore.traits import JobHandle
+from tests.support.broken_log import BrokenLog, broken_log
+from tests.support.waiting import wait_until
+
+
+@pytest.fixture
+def log() -> Iterator[BrokenLog]:
+    """Return the handler of all that the library logs."""
+    with broken_log("alkstore") as log:
+        yield log
+
+
+@pytest.fixture
+def store() -> Iterator[MemoryStore]:
+    """Return a store whose clock stands still: what is retried is not due again."""
+    with MemoryStore(clock=ManualClock()) as store:
+        yield store
+
+
+def fail(_job: JobHandle) -> None:
+    raise ValueError("no")
+
+
+def test_a_job_that_fails_is_retried_on_its_curve(store: MemoryStore, log: BrokenLog) -> None:
+    job = store.queue("emails").enqueue(1)
+    worker = store.start_worker("emails", fail)
+    wait_until(lambda: worker.health().details["finished"])
+    wait_until(lambda: not worker.health().details["in_hand"])
+    row = store.get_job(job)
+    assert row is not None
+    assert (row.state, row.attempts) == ("pending", 1), "not given back: that would go on for ever"
+    assert any("failed (attempt 1 of 3)" in line for line in log.refused)
+    assert worker.last_error is None
+    assert worker.health().details["finished"] == 1
+
+
+def test_a_job_that_always_fails_becomes_a_dead_letter(store: MemoryStore, log: BrokenLog) -> None:
+    queue = store.queue("emails", max_attempts=1)
+    queue.enqueue(1)
+    worker = store.start_worker("emails", fail)
+    wait_until(lambda: queue.stats().dead == 1)
+    assert worker.last_error is None
+    assert log.refused
+
+
+def test_a_message_that_a_relay_cannot_deliver_is_retried(
+    store: MemoryStore, log: BrokenLog
+) -> None:
+    outbox = store.outbox("events")
+    message = outbox.enqueue(1, max_attempts=2)
+    relay = store.start_outbox("events", fail)
+    wait_until(lambda: relay.health().details["finished"])
+    wait_until(lambda: not relay.health().details["in_hand"])
+    row = store.get_job(message)
+    assert row is not None
+    assert (row.state, row.attempts) == ("pending", 1)
+    assert relay.last_error is None
+    assert log.refused
+
+
+def test_a_message_that_cannot_be_delivered_by_hand_is_retried(
+    store: MemoryStore, log: BrokenLog
+) -> None:
+    outbox = store.outbox("events")
+    message = outbox.enqueue(1)
+    assert outbox.run_once("w", fail)
+    row = store.get_job(message)
+    assert row is not None
+    assert (row.state, row.attempts, row.worker_id) == ("pending", 1, None)
+    assert log.refused
+
+
+def test_a_filter_that_raises_costs_no_more(store: MemoryStore) -> None:
+    def refuse(_record: logging.LogRecord) -> bool:
+        raise ConnectionError("away")
+
+    logger = logging.getLogger("alkstore.runners.worker")
+    logger.addFilter(refuse)
+    try:
+        job = store.queue("emails").enqueue(1)
+        worker = store.start_worker("emails", fail)
+        wait_until(lambda: worker.health().details["finished"])
+        wait_until(lambda: not worker.health().details["in_hand"])
+    finally:
+        logger.removeFilter(refuse)
+    row = store.get_job(job)
+    assert row is not None
+    assert (row.state, row.attempts) == ("pending", 1)
+
+
+def test_a_line_is_said_to_come_from_whoever_said_it(
+    store: MemoryStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    store.outbox("events").enqueue(1)
+    assert store.outbox("events").run_once("w", fail)
+    (record,) = caplog.records
+    assert (record.filename, record.funcName) == ("deliver.py", "log_failure")
