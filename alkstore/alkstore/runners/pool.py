@@ -69,6 +69,7 @@ class JobPool(Supervisor):
         self._claims = Claims()
         self._settlement = Settlement(queue, self._claims, self._status)
         self._crew: list[threading.Thread] = []
+        self._claiming = False
         self._dismissed = False
         self._careful = True
 
@@ -82,6 +83,10 @@ class JobPool(Supervisor):
         """Tell of an attempt that has ended, before its outcome is written."""
         raise NotImplementedError
 
+    def _begin_beside(self) -> None:
+        """Start what keeps and settles claims."""
+        self._spawn("settlement", self._settle)
+
     def _ahead(self) -> int:
         """Return how many claims to hold ready beyond the free handlers."""
         return 0
@@ -90,11 +95,15 @@ class JobPool(Supervisor):
 
     @override
     def _begin(self) -> None:
+        self._begin_beside()
+        # Last: what cannot be kept or settled is not claimed.
         self._spawn(_PART, self._claim)
-        self._spawn("settlement", self._settle)
 
     @override
     def _hurry(self) -> None:
+        if not self._claiming:
+            # It was not started, or not yet: then it will see the stop before it claims.
+            self._dismiss()
         self._claims.claimer.unpark()
 
     @override
@@ -112,6 +121,7 @@ class JobPool(Supervisor):
 
     def _claim(self) -> None:
         """Claim until the stop, then end what is in hand."""
+        self._claiming = True  # before the first look at the stop; see `_hurry`
         stop = PulseToken(self._token, self._alive)
         waits = False
         self._token.attach(self._claims.claimer)
@@ -197,9 +207,13 @@ class JobPool(Supervisor):
             self._cut_short = claims.give_up() > 0 or self._cut_short
             while claims.in_hand and (left := self._time_left() + _RELEASE_TIME) > 0:
                 claims.claimer.park(left)
+        self._dismiss()
+
+    def _dismiss(self) -> None:
+        """Let those go that keep and settle claims."""
         self._dismissed = True
-        claims.settler.unpark()
-        claims.heart.unpark()
+        self._claims.settler.unpark()
+        self._claims.heart.unpark()
 
 
 def _may_be_dangerous(handle: JobHandle) -> bool:

@@ -26,7 +26,8 @@ class StartedRunners:
 
     def __init__(self, make_scheduler: Callable[[], SchedulerRunner]) -> None:
         self._make_scheduler = make_scheduler
-        self._lock = threading.Lock()
+        # Entered again by a signal handler that closes the store while a runner is being started.
+        self._lock = threading.RLock()
         self._all: list[Supervisor] = []
         self._scheduler: SchedulerRunner | None = None
         self._closed = False
@@ -72,14 +73,17 @@ class StartedRunners:
 
     def after_fork(self) -> None:
         """Leave the runners to the parent; the child may start its own."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._all = []
         self._scheduler = None
 
     def _start(self, runner: Supervisor) -> None:
+        # It is among them first: whoever closes the store in between either stops it, or is seen.
+        self._all = [*(one for one in self._all if one.state != "stopped"), runner]
         if self._closed:
+            self._all.remove(runner)
             msg = "the store is closed"
             raise StoreClosed(msg)
-        self._all = [one for one in self._all if one.state != "stopped"]
-        self._all.append(runner)
         runner.start()
+        if runner.ending:
+            runner.stop(0)  # what was started after it had been asked to end

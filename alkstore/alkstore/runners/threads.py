@@ -5,15 +5,25 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection
+from typing import Final
+
+from alkstore.stop_token import SLICE
+
+_NAP: Final = 0.001
+"""How long to wait for a thread that is just being started, in seconds."""
 
 
 class Threads:
-    """Threads that are only ever added to: started here, or adopted from somebody else."""
+    """Threads that are only ever added to: started here, or adopted from somebody else.
+
+    There is no lock here, and each operation on the lists is one of its own: a signal handler may
+    wait for the threads, in a thread that it interrupted while that was starting one.
+    """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
         self._adopted: list[threading.Thread] = []
+        self._starting: dict[threading.Thread, int] = {}
 
     def start(self, thread: threading.Thread) -> None:
         """Start *thread* as one of them.
@@ -21,14 +31,21 @@ class Threads:
         Raises:
             RuntimeError: No thread can be started.
         """
-        with self._lock:
+        self._starting[thread] = threading.get_ident()
+        # Before it runs: whatever interrupts this, nobody runs whom nobody waits for.
+        self._threads.append(thread)
+        try:
             thread.start()
-            self._threads.append(thread)
+        except RuntimeError:
+            if thread.ident is None:
+                self._threads.remove(thread)
+            raise
+        finally:
+            del self._starting[thread]
 
     def adopt(self, thread: threading.Thread) -> None:
         """Wait for *thread* as well, which runs already and may end at any time."""
-        with self._lock:
-            self._adopted.append(thread)
+        self._adopted.append(thread)
 
     def alive(self) -> list[threading.Thread]:
         """Return those that run, without waiting for one that is being started."""
@@ -37,7 +54,13 @@ class Threads:
 
     def dead(self) -> list[threading.Thread]:
         """Return those of its own that have ended."""
-        return [thread for thread in tuple(self._threads) if not thread.is_alive()]
+        threads = tuple(self._threads)
+        starting = self._starting.copy()
+        return [
+            thread
+            for thread in threads
+            if thread.ident is not None and thread not in starting and not thread.is_alive()
+        ]
 
     def wait(
         self, limit: float | None, given_up: Callable[[], Collection[threading.Thread]]
@@ -54,14 +77,23 @@ class Threads:
         """
         deadline = None if limit is None else time.monotonic() + limit
         while True:
-            with self._lock:  # a thread that is being started counts
-                alive = self.alive()
+            starting = self._are_starting()  # asked before: whoever has started since is alive
+            alive = self.alive()
             if threading.current_thread() in alive:
                 return False
             awaited = [thread for thread in alive if thread not in given_up()]
-            if not awaited:
+            if not awaited and not starting:
                 return not alive
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:
                 return False
-            awaited[0].join(left)
+            # In slices: a signal must not wait for the end of a thread.
+            nap = SLICE if left is None else min(left, SLICE)
+            if awaited:
+                awaited[0].join(nap)
+            else:
+                time.sleep(min(nap, _NAP))
+
+    def _are_starting(self) -> bool:
+        """Return whether another thread is starting one; the caller's own waits for the caller."""
+        return any(starter != threading.get_ident() for starter in self._starting.copy().values())

@@ -55,8 +55,8 @@ class WorkerRunner(JobPool):
         self._pace = Pace(time.monotonic())
 
     @override
-    def _begin(self) -> None:
-        super()._begin()
+    def _begin_beside(self) -> None:
+        super()._begin_beside()
         self._spawn("heartbeats", self._beat)
 
     @override

@@ -99,3 +99,33 @@ def test_a_killed_worker_s_job_comes_back_with_another_attempt(
     program.end()
     (job,) = store.queue("emails").claim_wait("next", timeout=5)
     assert job.attempt == 2
+
+
+STARTING = """
+start, sent = threading.Thread.start, []
+signal.signal(signal.SIGTERM, lambda *_: (store.close(), sys.exit(0)))
+def starting(self):
+    start(self)
+    if self.name.endswith("PART") and not sent:
+        sent.append(1)
+        say("started")
+        signal.raise_signal(signal.SIGTERM)
+threading.Thread.start = starting
+store.start_worker("emails", print)
+say("not reached")
+"""
+
+
+@pytest.mark.parametrize("part", ["settlement", "heartbeats", "claims"])
+def test_a_program_whose_signal_handler_closes_the_store_ends_while_it_starts_a_worker(
+    run: Callable[[str], Program], store: PostgresStore, part: str
+) -> None:
+    """Field case B88: it comes in the middle of the start, in the same thread."""
+    job = store.queue("emails", visibility_timeout=3600).enqueue(1)
+    program = run(STARTING.replace("PART", part))
+    program.wait_for("started")
+    status, errors, took = program.end()
+    assert (status, errors) == (0, "")
+    assert took < SIGNAL_LIMIT
+    row = store.get_job(job)
+    assert row is None or (row.state, row.attempts) == ("pending", 0)

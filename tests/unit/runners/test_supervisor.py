@@ -333,7 +333,9 @@ def test_a_forked_child_says_that_the_runner_stayed_with_its_parent(
     here, there = context.Pipe()
 
     def child(pipe: Connection) -> None:
-        with one._lock, one._threads._lock:  # a lock that some thread of the parent might have held
+        # Some thread of the parent might have held the lock, or been starting another one.
+        one._threads._starting[threading.Thread()] = threading.get_ident() + 1
+        with one._lock:
             began = time.monotonic()
             health = one.health()
             answers = one.stop(), one.join(), one.state, health.state
