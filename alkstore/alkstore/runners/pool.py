@@ -71,6 +71,7 @@ class JobPool(Supervisor):
         self._crew: list[threading.Thread] = []
         self._claiming = False
         self._dismissed = False
+        self._unmanned = False
         self._careful = True
 
     # -- for subclasses
@@ -170,10 +171,18 @@ class JobPool(Supervisor):
     def _grow(self, more: int) -> None:
         """Start handler threads for what has none, and for so many *more* claims."""
         busy = self._claims.unstarted + self._claims.running
-        wanted = min(busy + more, self._concurrency)
-        while len(self._crew) < wanted:
-            part = f"handler {len(self._crew) + 1}"
-            self._crew.append(self._spawn(part, partial(self._handle, part)))
+        # Where not even the first could be started, it is there before anything is claimed.
+        wanted = min(max(busy + more, self._unmanned), self._concurrency)
+        try:
+            while len(self._crew) < wanted:
+                part = f"handler {len(self._crew) + 1}"
+                self._crew.append(self._spawn(part, partial(self._handle, part)))
+        except BaseException:
+            # Another process may be able to run what nobody here begins.
+            self._unmanned = not self._crew
+            self._claims.recall(0.0 if self._unmanned else _RECALL_AFTER)
+            raise
+        self._unmanned = False
 
     def _handle(self, part: str) -> None:
         """Work on one claim after the other."""
