@@ -1,4 +1,4 @@
-"""A runner that is stopped together with its store ends as it should, and quietly."""
+"""Whoever is stopped together with the store ends as it should, and quietly."""
 
 from __future__ import annotations
 
@@ -7,8 +7,42 @@ from typing import Any
 
 import pytest
 
-from alkstore import Store
+from alkstore import StopToken, Store, StoreClosed
+from alkstore._typing import override
 from tests.support.waiting import wait_until
+
+
+class LastLook(StopToken):
+    """Is cancelled, and closes the store, right after somebody has looked for the first time."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__()
+        self._store = store
+        self._looked = False
+
+    @property
+    @override
+    def cancelled(self) -> bool:
+        was = super().cancelled
+        if not self._looked:
+            self._looked = True
+            self.cancel()
+            self._store.close()
+        return was
+
+
+def test_a_stop_and_the_end_of_the_store_between_two_looks_fail_no_outbox(store: Store) -> None:
+    delivered: list[object] = []
+    store.outbox("o").run("w", delivered.append, LastLook(store))
+    assert delivered == []
+    with pytest.raises(StoreClosed):
+        store.schedules()
+
+
+def test_a_stop_and_the_end_of_the_store_between_two_looks_fail_no_iteration(store: Store) -> None:
+    assert list(store.queue("q").jobs("w", stop=LastLook(store))) == []
+    with pytest.raises(StoreClosed):
+        store.schedules()
 
 
 @pytest.mark.parametrize("kind", ["worker", "relay"])

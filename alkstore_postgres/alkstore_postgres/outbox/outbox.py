@@ -8,15 +8,16 @@ from typing import Any
 
 from alkstore._typing import Unpack, override
 from alkstore.arguments import Seconds
-from alkstore.errors import DatabaseError
+from alkstore.errors import DatabaseError, StoreClosed
 from alkstore.names import check_name
 from alkstore.options import EnqueueOptions
 from alkstore.runners.deliver import deliver
 from alkstore.runners.pause import pause
 from alkstore.runners.work import check_work
 from alkstore.stop_token import StopToken, check_stop
-from alkstore.traits import Delivery, Queue
+from alkstore.traits import Delivery, JobHandle
 from alkstore.values import DeadJob, Job, QueueStats
+from alkstore_postgres.queue.queue import PostgresQueue
 
 _logger = logging.getLogger(__name__)
 
@@ -31,7 +32,7 @@ class PostgresOutbox:
 
     __slots__ = ("_name", "_queue")
 
-    def __init__(self, name: str, queue: Queue) -> None:
+    def __init__(self, name: str, queue: PostgresQueue) -> None:
         self._name = name
         self._queue = queue
 
@@ -76,13 +77,12 @@ class PostgresOutbox:
         """
         worker_id = _checked(worker_id, delivery)
         check_stop(stop)
+        self._queue.check_open()
         failures = 0
         while not stop.cancelled:
             try:
                 # After a failure it does not wait: the first claim tells whether all is well.
-                handles = self._queue.claim_wait(
-                    worker_id, timeout=0.0 if failures else None, stop=stop
-                )
+                handles = self._claim(worker_id, 0.0 if failures else None, stop)
                 failures = 0
                 for handle in handles:
                     deliver(delivery, handle, stop)
@@ -93,6 +93,14 @@ class PostgresOutbox:
                 if failures == 1:
                     _logger.warning("outbox %r: the database is away: %s", self._name, error)
                 stop.wait(pause(failures))
+
+    def _claim(self, worker_id: str, timeout: float | None, stop: StopToken) -> list[JobHandle]:
+        try:
+            return self._queue.claim_wait(worker_id, timeout=timeout, stop=stop)
+        except StoreClosed:
+            if not stop.cancelled:
+                raise
+            return []  # stopped, and closed right after: an orderly end
 
     def dead(self, limit: int = 100, after: DeadJob | None = None) -> list[DeadJob]:
         """Return undeliverable messages, the latest first; see `Queue.dead`."""

@@ -56,7 +56,7 @@ class Claimer:
         self._sql = Statements(__package__, "claim.sql", database.schema)
 
     def check_open(self) -> None:
-        """Raise `StoreClosed` when the store was closed: a stop may keep a wait from asking it."""
+        """Raise `StoreClosed` when the store was closed."""
         self._database.check_open()
 
     def claim(self, queue: str, worker_id: str, limit: int) -> list[PostgresJobHandle]:

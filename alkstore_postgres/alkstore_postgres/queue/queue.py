@@ -66,6 +66,10 @@ class PostgresQueue:
         """The queue's name."""
         return self._name
 
+    def check_open(self) -> None:
+        """Raise `StoreClosed` when the store was closed: a stop may keep a wait from asking it."""
+        self._parts.claimer.check_open()
+
     def enqueue(self, payload: Any, **options: Unpack[EnqueueOptions]) -> int:
         """Store a job; see `Queue.enqueue`."""
         producer = self._parts.producer
@@ -97,13 +101,13 @@ class PostgresQueue:
         limit = positive_int(limit, "limit", most=MAX_BATCH)
         length = wait_seconds(timeout)
         token = check_optional_stop(stop)
-        self._parts.claimer.check_open()
+        self.check_open()
         return list(self._parts.claimer.claim_wait(self._name, worker_id, limit, length, token))
 
     def jobs(self, worker_id: str, *, stop: StopToken | None = None) -> Iterator[JobHandle]:
         """Iterate over claimed jobs until *stop* is cancelled; see `Queue.jobs`."""
         worker_id, token = check_name(worker_id, "worker"), check_optional_stop(stop)
-        self._parts.claimer.check_open()
+        self.check_open()
         return self._jobs(worker_id, token)
 
     def _jobs(self, worker_id: str, stop: StopToken | None) -> Iterator[JobHandle]:
