@@ -127,10 +127,14 @@ class Parts:
             time.sleep(0.005)
 
     def close(self) -> None:
-        """Close the listener, the sender and our own pool."""
-        self.hub.close()
+        """Close the sender, our own pool and the listener.
+
+        The listener wakes whoever waits. It comes last: one that looks again finds that the store
+        is closed, and does not sleep on.
+        """
         self.sender.close()
         self._pools.close()
+        self.hub.close()
 
     def end(self) -> None:
         """Close what would hold up the end of the interpreter; the rest ends with it.
