@@ -86,29 +86,29 @@ class RawCodec(Codec):
 
 
 class BrokenCodec(Codec):
-    """Raises *error*, whatever it is asked for."""
+    """Raises its `error`, whatever it is asked for."""
 
-    def __init__(self, error: Exception) -> None:
-        self._error = error
+    def __init__(self) -> None:
+        self.error: Exception = NotImplementedError()
 
     @override
     def encode(self, value: Any) -> bytes:  # noqa: ARG002 - of the trait
-        raise self._error
+        raise self.error
 
     @override
     def decode(self, raw: bytes) -> Any:  # noqa: ARG002 - of the trait
-        raise self._error
+        raise self.error
 
 
 class ReturningCodec(RawCodec):
-    """Encodes everything as *returned*, whatever that is."""
+    """Encodes everything as what it has to return, whatever that is."""
 
-    def __init__(self, returned: Any) -> None:
-        self._returned = returned
+    def __init__(self) -> None:
+        self.returned: Any = None
 
     @override
     def encode(self, value: Any) -> bytes:  # noqa: ARG002 - of the trait
-        return super().encode(self._returned)
+        return super().encode(self.returned)
 
 
 class CountingCodec(JsonCodec):
@@ -133,13 +133,15 @@ class OfTheApplication(Exception):
     """What nobody but the application knows."""
 
 
-FAILURES = [
+FAILURES: list[Exception] = [
     KeyError("secret"), TypeError("secret"), ValueError("secret"), AssertionError("secret"),
     RecursionError("secret"), MemoryError("secret"), OSError(5, "secret"), StopIteration("secret"),
     OfTheApplication("secret"),
 ]  # fmt: skip
+"""What a codec may raise."""
 
-failures = pytest.mark.parametrize("failure", FAILURES, ids=lambda failure: type(failure).__name__)
+NO_BYTES: list[Any] = [None, 5, "secret", bytearray(b"secret"), [b"secret"]]
+"""What a codec may return by mistake."""
 
 
 def _run(store: Store, delivery: Callable[[JobHandle], object]) -> Callable[[], object]:
@@ -248,47 +250,51 @@ class OwnCodecsContract(Contract):
         job = live(store, bad)
         assert (job.state, job.attempts, job.raw) == ("pending", 1, b"nosj ton")
 
-    @failures
     @entry_points
     def test_whatever_a_codec_raises_is_an_encode_error_and_leaves_no_trace(
-        self,
-        engine: EngineHarness,
-        enter: Callable[[Store, Any], object],
-        failure: Exception,
+        self, engine: EngineHarness, enter: Callable[[Store, Any], object]
     ) -> None:
-        store = engine.open(codec=BrokenCodec(failure))
-        with pytest.raises(EncodeError) as refused:
-            enter(store, "secret")
-        assert refused.value.__cause__ is failure
-        assert "secret" not in str(refused.value)
+        codec = BrokenCodec()
+        store = engine.open(codec=codec)
+        for failure in FAILURES:
+            codec.error = failure
+            with pytest.raises(EncodeError) as refused:
+                enter(store, "secret")
+            assert refused.value.__cause__ is failure
+            assert "secret" not in str(refused.value)
         assert is_empty(store)
 
-    @pytest.mark.parametrize("returned", ["secret", None, 5, bytearray(b"secret"), [b"secret"]])
     @entry_points
     def test_what_a_codec_returns_that_is_no_bytes_is_an_encode_error(
-        self, engine: EngineHarness, enter: Callable[[Store, Any], object], returned: Any
+        self, engine: EngineHarness, enter: Callable[[Store, Any], object]
     ) -> None:
-        store = engine.open(codec=ReturningCodec(returned))
-        with pytest.raises(EncodeError) as refused:
-            enter(store, "secret")
-        assert "secret" not in str(refused.value)
+        codec = ReturningCodec()
+        store = engine.open(codec=codec)
+        for returned in NO_BYTES:
+            codec.returned = returned
+            with pytest.raises(EncodeError) as refused:
+                enter(store, "secret")
+            assert "secret" not in str(refused.value)
         assert is_empty(store)
 
-    @failures
     def test_whatever_a_codec_raises_is_a_decode_error_where_a_payload_is_read(
-        self, engine: EngineHarness, store: Store, failure: Exception
+        self, engine: EngineHarness, store: Store
     ) -> None:
         store.schedule("s", "@every 1h", "mail", "secret")
         jobs = store.queue("mail").enqueue_many(["secret", "secret"])
-        reader = engine.open(codec=BrokenCodec(failure))
+        codec = BrokenCodec()
+        reader = engine.open(codec=codec)
         queue = reader.queue("mail")
         first, second = queue.claim("worker", 2)
         assert first.fail("unreadable")
         found, (letter,) = live(reader, jobs[1]), queue.dead()
-        for holder in (first, second, found, letter, schedule(reader, "s"), queue.peek()[0]):
-            with pytest.raises(DecodeError) as refused:
-                _ = holder.payload
-            assert refused.value.__cause__ is failure
-            assert "secret" not in str(refused.value)
+        holders: list[Any] = [first, second, found, letter, schedule(reader, "s"), *queue.peek()]
+        for holder in holders:
+            for failure in FAILURES:
+                codec.error = failure
+                with pytest.raises(DecodeError) as refused:
+                    _ = holder.payload
+                assert refused.value.__cause__ is failure
+                assert "secret" not in str(refused.value)
             assert holder.raw == b'"secret"'
         assert second.ack()
