@@ -52,7 +52,7 @@ def test_the_flask_application_is_tested_as_the_page_says(tmp_path: Path) -> Non
     page = HOW_TO / "test-your-application.md"
     write(page, tmp_path)
     (command, _) = commands(page)
-    assert "4 passed" in run(command, tmp_path)
+    assert "5 passed" in run(command, tmp_path)
 
 
 def test_the_django_application_is_tested_as_the_page_says(
@@ -61,7 +61,7 @@ def test_the_django_application_is_tested_as_the_page_says(
     page = HOW_TO / "test-your-application.md"
     write(page, tmp_path)
     (_, command) = commands(page)
-    assert "Ran 3 tests" in run(command, tmp_path, DATABASE_URL=database_url)
+    assert "Ran 4 tests" in run(command, tmp_path, DATABASE_URL=database_url)
 
 
 @pytest.mark.timeout(300)
