@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from alkstore.errors import InvalidOption
 from alkstore.traits import JobHandle, Queue
 from alkstore_postgres import PostgresStore
 from tests.support.job_table import JobTable
@@ -167,7 +168,11 @@ def test_a_handle_of_another_schema_is_powerless_here(
         (foreign,) = away.claim("w")
         queue.claim("w")
         before = table.contents()
-        assert queue.ack_many([foreign]) == 0
+        for call in (queue.ack_many, queue.heartbeat_many):
+            with pytest.raises(InvalidOption):
+                call([foreign])
+        assert table.contents() == before
+        assert foreign.ack()
         assert table.contents() == before
     finally:
         with there.transaction() as tx:
