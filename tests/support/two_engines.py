@@ -206,7 +206,7 @@ class _Outcome:
 def _outcome(call: Callable[[], Any]) -> _Outcome:
     try:
         returned = call()
-    except (AlkstoreError, KeyboardInterrupt) as error:
+    except (AlkstoreError, KeyboardInterrupt, SystemExit) as error:
         words = isinstance(error, _OWN_WORDS) or "Handle" in str(error)
         refused = _Refused(type(error).__name__, "" if words else str(error))
         return _Outcome(refused, refused)
@@ -262,7 +262,8 @@ def _lock_handle(handle: LockHandle) -> tuple[Any, ...]:
 
 def _look(queue: Any) -> tuple[Any, ...]:
     live = queue.size() if hasattr(queue, "size") else 0
-    return live, queue.stats(), queue.dead(10_000), [_columns(job) for job in queue.peek(10_000)]
+    looks = [[_columns(job) for job in queue.peek(limit)] for limit in (10_000, 1, 2, 3)]
+    return live, queue.stats(), queue.dead(10_000), looks
 
 
 def _columns(job: Job) -> tuple[Any, ...]:

@@ -32,6 +32,8 @@ attempts = st.integers(1, 4)
 settlings = st.sampled_from(["fail", "retry", "release", "heartbeat", "ack"])
 errors = st.sampled_from(["boom", "", "nul\x00 \ud800", "y" * 30_000])
 
+raised = st.sampled_from([ValueError, SystemExit, KeyboardInterrupt, GeneratorExit])
+
 
 def some(**strategies: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
     """Some of the options, seldom all of them."""

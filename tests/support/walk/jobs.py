@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from alkstore import JobHandle, Queue, Store
+from alkstore.runners.attempt import attempt, settle
 from tests.support.walk.choices import (
     QUEUES,
     delays,
@@ -20,6 +21,7 @@ from tests.support.walk.choices import (
     picks,
     queue_names,
     queue_options,
+    raised,
     settlings,
     workers,
 )
@@ -71,6 +73,23 @@ class JobRules(Ground):
         self._keep(self.engines.call(number, lambda s: s.queue(queue).claim("w3", len(whats))))
         for pair, (what, length) in zip(self.handles[before:], whats, strict=False):
             self.engines.on(pair, partial(_settle, what=what, error="no", length=length))
+
+    @rule(number=numbers, queue=queue_names, error=st.none() | raised)
+    def work(self, number: int, queue: str, error: type[BaseException] | None) -> None:
+        """Work on one job as a worker does: whatever a handler raises is a failed attempt."""
+
+        def handler(_: JobHandle) -> None:
+            if error is not None:
+                raise error("no")
+
+        def one(store: Store) -> list[tuple[str, str, bool]]:
+            done: list[tuple[str, str, bool]] = []
+            for handle in store.queue(queue).claim("w4"):
+                outcome = attempt(handler, handle)
+                done.append((outcome.kind, outcome.error, settle(handle, outcome)))
+            return done
+
+        self.engines.call(number, one)
 
     @precondition(lambda self: self.handles)
     @rule(pick=picks, what=settlings, error=errors, length=st.none() | lengths | st.just(0))

@@ -32,7 +32,9 @@ class MessageRules(Ground):
     @rule(
         number=numbers,
         worker=workers,
-        what=st.sampled_from(["raise", "deliver", "exit", "settle", "settle and raise"]),
+        what=st.sampled_from(
+            ["raise", "deliver", "interrupt", "exit", "settle", "settle and raise"]
+        ),
     )
     def deliver(self, number: int, worker: str, what: str) -> None:
         got: list[list[Any]] = [[], []]
@@ -45,8 +47,10 @@ class MessageRules(Ground):
                 side.append((handle.id, handle.attempt, handle.raw))
                 if what.startswith("settle"):
                     side.append(handle.retry("by hand", 1))
-                if what == "exit":
+                if what == "interrupt":
                     raise KeyboardInterrupt
+                if what == "exit":
+                    raise SystemExit(3)
                 if what.endswith("raise"):
                     raise ValueError("not reached")
 
