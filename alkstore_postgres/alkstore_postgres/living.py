@@ -47,8 +47,9 @@ class Life:
 
 def _close_all() -> None:
     """Stop what still runs when the interpreter ends, so that claims and leases go back."""
-    stop_all()
     ending.begin()
+    stop_all()
+    ending.close_stores()
     for life in list(_lives):
         life.end()
 

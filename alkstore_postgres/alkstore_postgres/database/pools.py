@@ -59,17 +59,16 @@ class Pools:
         if pool is not None:
             return pool
         with self._lock:
-            self.check_open()
-            if self._pool is None:
-                self._pool = self._make()
-            return self._pool
+            if not self._closed:
+                if self._pool is None:
+                    self._pool = self._make()
+                return self._pool
+        raise _refusal()
 
     def check_open(self) -> None:
         """Raise `StoreClosed` when `close` was called."""
         if self._closed:
-            rest_if_ending()
-            msg = "the store is closed"
-            raise StoreClosed(msg)
+            raise _refusal()
 
     def connect(self) -> psycopg.Connection[Any]:
         """Open a connection of our own beside the pool, as the pool would."""
@@ -121,6 +120,12 @@ class Pools:
             reconnect_timeout=lent.reconnect_timeout,
             open=True,
         )
+
+
+def _refusal() -> StoreClosed:
+    """Return what a closed store answers, when it is time; not to be called under a lock."""
+    rest_if_ending()
+    return StoreClosed("the store is closed")
 
 
 def check_pool(pool: object) -> AnyPool:

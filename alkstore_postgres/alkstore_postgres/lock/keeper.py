@@ -10,6 +10,7 @@ from typing import Final
 
 from alkstore.errors import AlkstoreError, StoreClosed
 from alkstore.stop_token import Parker
+from alkstore_postgres.database.ending import holding
 from alkstore_postgres.lock.leases import Lease, Leases
 
 RENEWALS_PER_TTL: Final = 3
@@ -93,7 +94,7 @@ class Keeper:
         was_kept, self._keep_alive = self._keep_alive, False
         self._parker.unpark()
         try:
-            with self._exchange:
+            with holding(self._exchange):
                 freed = self._leases.release(self.lease)
         except AlkstoreError:
             # Unknown: it may be tried again, and nobody renews it meanwhile.
@@ -111,7 +112,7 @@ class Keeper:
             self._doubted = True
 
     def _renew(self, ttl: float) -> bool:
-        with self._exchange:
+        with holding(self._exchange):
             sent = time.monotonic()
             if self._released:
                 return False

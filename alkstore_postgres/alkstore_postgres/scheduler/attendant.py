@@ -15,6 +15,7 @@ from psycopg import generators, waiting
 
 from alkstore.stop_token import Parker, StopToken
 from alkstore_postgres.database.database import Database
+from alkstore_postgres.database.ending import has_begun
 
 logger = logging.getLogger("alkstore.scheduler")
 
@@ -122,10 +123,11 @@ class Attendant:
             return
         if self._left is not None:
             self._left(thread)
-        logger.warning(
-            "the scheduler is stopped; a database call of it is still under way, and gives "
-            "the lease back when it ends"
-        )
+        if not has_begun():
+            logger.warning(
+                "the scheduler is stopped; a database call of it is still under way, and gives "
+                "the lease back when it ends"
+            )
 
         def see_off() -> None:
             while not ended:

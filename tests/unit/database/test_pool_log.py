@@ -65,6 +65,16 @@ def test_whatever_else_is_logged_passes(other: logging.LogRecord) -> None:
     assert all(own.filter(other) for _ in range(10))
 
 
+@pytest.mark.parametrize("name", [POOL_NAME, "the application's"])
+@pytest.mark.parametrize("is_ending", [False, True])
+def test_of_a_thread_that_is_left_at_the_interpreters_end_nothing_is_told(
+    monkeypatch: pytest.MonkeyPatch, name: str, is_ending: bool
+) -> None:
+    left = record("couldn't stop thread %r within %s seconds", f"{name}-worker-0", 0.1)
+    monkeypatch.setattr("alkstore_postgres.database.ending._begun", is_ending)
+    assert OwnPoolFilter().filter(left) != (is_ending and name == POOL_NAME)
+
+
 def test_the_filter_is_there_once_however_many_stores_are_opened() -> None:
     for _ in range(3):
         pool_log.calm()
