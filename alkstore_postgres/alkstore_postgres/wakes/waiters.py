@@ -60,10 +60,16 @@ class Waiters:
         self.pass_on(name)
 
     def pass_on(self, name: str) -> None:
-        """Call one of the shared sinks of *name*."""
-        shared = self._shared.get(name)
-        if shared:
-            self._call(name, (random.choice(shared),))  # noqa: S311 - any of them
+        """Call one of the shared sinks of *name*.
+
+        One that is not there any more after its call may have left before that, without its wake:
+        then another one gets it. It would have passed on one that came in time.
+        """
+        while shared := self._shared.get(name):
+            chosen = random.choice(shared)  # noqa: S311 - any of them
+            self._call(name, (chosen,))
+            if chosen in self._shared.get(name, ()):
+                return
 
     def wake_all(self) -> None:
         """Call every sink: something may have happened that nobody heard of."""

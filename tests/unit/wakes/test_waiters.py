@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Sequence
 
 import pytest
 
 from alkstore_postgres.wakes.channel import wake_channel
-from alkstore_postgres.wakes.waiters import Waiters
+from alkstore_postgres.wakes.waiters import Sink, Waiters
 
 
 def test_every_plain_sink_of_the_name_is_called_and_no_other() -> None:
@@ -68,6 +69,48 @@ def test_failures_are_told_once_a_minute(caplog: pytest.LogCaptureFixture) -> No
     for _ in range(50):
         waiters.wake("x")
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
+
+
+def test_a_wake_for_one_who_has_just_left_goes_to_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    waiters = Waiters()
+    late: list[str] = []
+    heard: list[str] = []
+    leaves, stays = late.append, heard.append
+    waiters.add("x", leaves, shared=True)
+    waiters.add("x", stays, shared=True)
+
+    def choose(shared: Sequence[Sink]) -> Sink:
+        # Chosen, and gone before it is called: whoever it was has looked for its wake already.
+        if leaves in shared:
+            waiters.remove("x", leaves)
+            return leaves
+        return shared[0]
+
+    monkeypatch.setattr("alkstore_postgres.wakes.waiters.random.choice", choose)
+    waiters.wake("x")
+    assert (late, heard) == (["x"], ["x"])
+
+
+def test_a_wake_for_one_who_stays_goes_to_nobody_else() -> None:
+    waiters = Waiters()
+    heard: list[str] = []
+    for _ in range(5):
+        waiters.add("x", heard.append, shared=True)
+    waiters.wake("x")
+    assert heard == ["x"]
+
+
+def test_a_wake_for_the_only_one_who_has_just_left_is_nobodys() -> None:
+    waiters = Waiters()
+    late: list[str] = []
+
+    def leaves(name: str) -> None:
+        late.append(name)
+        waiters.remove("x", leaves)
+
+    waiters.add("x", leaves, shared=True)
+    waiters.wake("x")
+    assert late == ["x"]
 
 
 def test_sinks_come_and_go_while_wakes_arrive() -> None:
