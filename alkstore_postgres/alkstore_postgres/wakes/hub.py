@@ -18,7 +18,9 @@ from typing import Literal
 import psycopg
 
 from alkstore.runners.at_exit import is_too_late
+from alkstore.runners.say import say
 from alkstore_postgres.wakes.channel import wake_channel
+from alkstore_postgres.wakes.ration import Ration
 from alkstore_postgres.wakes.turn import (
     ClosingError,
     Connect,
@@ -37,7 +39,8 @@ _MAX_BACKOFF = 5.0
 _FIRST_DEAF_PAUSE = 60.0
 _MAX_DEAF_PAUSE = 600.0
 _CLOSE_LIMIT = 1.0
-_BEHIND_QUIET = 60.0
+_FEW_SHORT = 2
+_UNTOLD_PAUSE = 0.5
 
 _DEAF = (
     "the listener's connection is accepted but hears nothing, as behind a transaction pooler; "
@@ -49,6 +52,8 @@ _BEHIND = (
     "everybody is woken twice a second"
 )
 
+_NOT_STARTED = "the listening thread could not be started; polling goes on"
+
 _inherited: list[object] = []
 """Connections that came over a fork, kept for ever: they belong to the parent."""
 
@@ -59,8 +64,9 @@ class WakeHub:
     """Hears the wakes of a schema and passes them to whoever waits.
 
     The thread and the connection are started by the first `attach`. A connection that is
-    lost is made again after 0.1 to 5 s; one that went silent is found by a probe within
-    *heartbeat* + *patience* seconds.
+    lost is made again after 0.1 to 5 s: soon when it had lasted, later and later when it is lost
+    again and again. One that went silent is found by a probe within *heartbeat* + *patience*
+    seconds. Whatever it meets, its thread goes on.
 
     Args:
         connect: Makes a connection in autocommit mode
@@ -70,6 +76,7 @@ class WakeHub:
         patience: Seconds that the answer may take.
         deaf_pause: Seconds until a line that hears nothing is tried again, doubled each
             time up to ten minutes.
+        steady: Seconds after which a connection has lasted.
     """
 
     def __init__(
@@ -80,12 +87,14 @@ class WakeHub:
         heartbeat: float = 15.0,
         patience: float = 10.0,
         deaf_pause: float = _FIRST_DEAF_PAUSE,
+        steady: float = 5.0,
     ) -> None:
         self._connect = connect
         self._channel = wake_channel(schema)
         self._heartbeat = heartbeat
         self._patience = patience
         self._first_deaf_pause = deaf_pause
+        self._steady = steady
         self._closed = False
         self.reconnects = 0
         self._reset()
@@ -102,7 +111,12 @@ class WakeHub:
         self._settled = threading.Event()
         self._backoff = _FIRST_BACKOFF
         self._deaf_pause = self._first_deaf_pause
-        self._told_behind: float | None = None
+        self._ready_at: float | None = None
+        self._short = 0
+        self._told = True
+        self._told_short = Ration()
+        self._told_behind = Ration()
+        self._told_not_started = Ration()
 
     @property
     def state(self) -> HubState:
@@ -129,12 +143,21 @@ class WakeHub:
         """
         self._follow_fork()
         self._waiters.add(name, sink, shared=shared)
-        self._ensure_thread()
+        try:
+            self._ensure_thread()
+        except BaseException:
+            self._waiters.remove(name, sink)
+            raise
 
     def detach(self, name: str, sink: Sink) -> None:
         """Undo one `attach`."""
         self._follow_fork()
         self._waiters.remove(name, sink)
+
+    def keep_listening(self) -> None:
+        """Start the thread again if there is none, for those who wait and do not poll."""
+        self._follow_fork()
+        self._ensure_thread()
 
     def settle(self, limit: float) -> bool:
         """Wait up to *limit* seconds until the first attempt to listen has ended.
@@ -201,34 +224,46 @@ class WakeHub:
         return self._thread is not None and self._thread.is_alive()
 
     def _start_thread(self) -> None:
-        heard, bell = socket.socketpair()
-        for end in (heard, bell):
-            end.settimeout(0)
-        thread = threading.Thread(
-            target=self._run, args=(heard,), name="alkstore-listener", daemon=True
-        )
         try:
+            heard, bell = socket.socketpair()
+        except OSError as error:  # no more descriptors
+            self._do_without(error)
+            return
+        try:
+            for end in (heard, bell):
+                end.settimeout(0)
+            thread = threading.Thread(
+                target=self._run, args=(heard,), name="alkstore-listener", daemon=True
+            )
             thread.start()
         except RuntimeError as error:  # no more threads, or the interpreter is ending
             heard.close()
             bell.close()
-            self._settled.set()
-            if not is_too_late(error):
-                logger.warning("the listening thread could not be started; polling goes on")
+            self._do_without(error)
             return
+        except BaseException:  # Ctrl-C: it may run, and is told by this to end
+            bell.close()
+            raise
         if self._bell is not None:
             self._bell.close()
         self._thread, self._bell = thread, bell
 
+    def _do_without(self, error: Exception) -> None:
+        """Go on without a listening thread; whoever attaches next tries again."""
+        self._settled.set()
+        if not is_too_late(error) and self._told_not_started.take():
+            say(logger, logging.WARNING, _NOT_STARTED)
+
     def _run(self, bell: socket.socket) -> None:
-        try:
+        with bell:
             while not self._closed:
-                if has_rung(bell, self._turn(bell)):
-                    break
-        except ClosingError:
-            pass
-        finally:
-            bell.close()
+                try:
+                    if has_rung(bell, self._turn(bell)):
+                        return
+                except ClosingError:
+                    return
+                except BaseException:  # noqa: BLE001 - nobody else would listen
+                    time.sleep(_UNTOLD_PAUSE)
 
     def _turn(self, bell: socket.socket) -> float:
         """Listen until that ends; return how long to wait before the next time."""
@@ -243,7 +278,10 @@ class WakeHub:
         )
         self._running = turn
         try:
-            turn.run(self._ready)
+            try:
+                turn.run(self._ready)
+            finally:
+                self._judge_line()
         except ClosingError:
             raise
         except DeafError:
@@ -255,10 +293,8 @@ class WakeHub:
             # The message of a failed connection names host and user, never a password.
             reason = str(error).strip().partition("\n")[0]
             self._enter("lost", logging.WARNING, "the listener is not connected: %s", reason)
-        except BaseException:  # the thread must live on whatever happens
-            if self._state != "lost":
-                logger.exception("the listener failed; it starts again")
-                self._state = "lost"
+        except BaseException as error:  # noqa: BLE001 - the thread must live on whatever happens
+            self._enter("lost", logging.ERROR, "the listener failed; it starts again", error=error)
         finally:
             self._settled.set()
             self._running = None
@@ -271,21 +307,42 @@ class WakeHub:
         if self._state == "lost":
             self.reconnects += 1
         self._enter("listening", logging.INFO, "the listener is connected")
-        self._backoff = _FIRST_BACKOFF
+        self._ready_at = time.monotonic()
         self._deaf_pause = self._first_deaf_pause
         self._waiters.wake_all()
         self._settled.set()
 
+    def _judge_line(self) -> None:
+        """After a turn, choose how soon to connect again: soon, unless no line lasts."""
+        if self._ready_at is None:
+            return  # it never heard: the backoff goes on
+        lasted = time.monotonic() - self._ready_at >= self._steady
+        self._ready_at = None
+        self._short = 0 if lasted else self._short + 1
+        self._backoff = min(_FIRST_BACKOFF * 2 ** max(self._short - 1, 0), _MAX_BACKOFF)
+
     def _fall_behind(self) -> None:
         """Wake everybody, since the wakes that are meant for them come late; say so at times."""
         self._waiters.wake_all()
-        now = time.monotonic()
-        if self._told_behind is None or now - self._told_behind >= _BEHIND_QUIET:
-            self._told_behind = now
-            logger.warning(_BEHIND)
+        if self._told_behind.take():
+            say(logger, logging.WARNING, _BEHIND)
 
-    def _enter(self, state: HubState, level: int, message: str, *details: object) -> None:
-        """Change the state, with one line in the log for each change."""
-        if state != self._state and not self._closed:
-            self._state = state
-            logger.log(level, message, *details)
+    def _enter(
+        self,
+        state: HubState,
+        level: int,
+        message: str,
+        *details: object,
+        error: BaseException | None = None,
+    ) -> None:
+        """Change the state, with one line in the log for each change.
+
+        While connections are lost as soon as they are made, it is a pair of lines a minute.
+        """
+        if state == self._state or self._closed:
+            return
+        self._state = state
+        if state != "listening":
+            self._told = self._short <= _FEW_SHORT or self._told_short.take()
+        if self._told:
+            say(logger, level, message, *details, error=error)

@@ -20,6 +20,9 @@ from alkstore_postgres.wakes.hub import WakeHub
 CONNECT_LIMIT: Final = 2.0
 """How long `listen` waits for the first connection, in seconds."""
 
+_LOOK_EVERY = 5.0
+"""How often a listener that waits makes sure that the hub listens, in seconds."""
+
 
 def check_channels(channels: Sequence[object]) -> tuple[str, ...]:
     """Return the names of *channels*, each once.
@@ -95,7 +98,9 @@ class PostgresListener:
                 left = None if deadline is None else deadline - time.monotonic()
                 if left is not None and left <= 0:
                     return None
-                parker.park(left)
+                # Nobody polls here: should there be no listening thread, it is tried again.
+                if not parker.park(_LOOK_EVERY if left is None else min(left, _LOOK_EVERY)):
+                    self._hub.keep_listening()
             return None
         finally:
             ear.parkers.pop(id(parker), None)
@@ -165,9 +170,15 @@ class _Ear:
 
     def _attach(self) -> None:
         self._pid = os.getpid()
-        if not self.closed:
+        if self.closed:
+            return
+        try:
             for name in self._channels:
                 self._hub.attach(name, self._hear)
+        except BaseException:
+            for name in self._channels:
+                self._hub.detach(name, self._hear)
+            raise
 
     def _hear(self, name: str) -> None:
         self.woken[name] = True

@@ -14,6 +14,7 @@ import threading
 import time
 
 from alkstore.errors import AlkstoreError, StoreClosed
+from alkstore.runners.say import say
 from alkstore.stop_token import Parker
 from alkstore_postgres.database.database import Database
 from alkstore_postgres.database.seam import Joined
@@ -223,14 +224,12 @@ class WakeSender:
             rows = self._database.fetch_all(self._sql["notify_idle"], params)
         except StoreClosed:
             return {}
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - whoever waits polls
             if not self._failing:
                 expected = isinstance(error, AlkstoreError)
-                logger.warning(
-                    "wakes cannot be sent, waiters poll: %s",
-                    error,
-                    exc_info=None if expected else error,
-                )
+                text = "wakes cannot be sent, waiters poll: %s"
+                shown = None if expected else error
+                say(logger, logging.WARNING, text, error, error=shown)
             self._failing = True
             return {}
         self._failing = False

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import random
 import threading
-import time
 from collections.abc import Callable
+
+from alkstore.runners.say import say
+from alkstore_postgres.wakes.ration import Ration
 
 Sink = Callable[[str], None]
 """Called with a name that was woken. It must not block."""
-
-_QUIET = 60.0
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ class Waiters:
         self._sinks: dict[str, tuple[Sink, ...]] = {}
         self._shared: dict[str, tuple[Sink, ...]] = {}
         self._lock = threading.RLock()
-        self._complained: float | None = None
+        self._complaints = Ration()
 
     def add(self, name: str, sink: Sink, *, shared: bool = False) -> None:
         """Have *sink* called for the wakes of *name*, once for each time it was added."""
@@ -81,14 +81,7 @@ class Waiters:
         for sink in sinks:
             try:
                 sink(name)
-            except Exception:
-                if self._may_complain():
-                    logger.exception("a waiter for %r failed to take its wake", name)
-
-    def _may_complain(self) -> bool:
-        now = time.monotonic()
-        last = self._complained
-        if last is not None and now - last < _QUIET:
-            return False
-        self._complained = now
-        return True
+            except Exception as error:  # noqa: BLE001 - harms nobody else
+                if self._complaints.take():
+                    text = "a waiter for %r failed to take its wake"
+                    say(logger, logging.ERROR, text, name, error=error)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import socket
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +15,22 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
+from alkstore_postgres import PostgresStore
+from alkstore_postgres.wakes import listener as listener_module
 from alkstore_postgres.wakes.connect import connector
 from alkstore_postgres.wakes.hub import WakeHub
+from tests.support.broken_log import broken_log
 from tests.support.hubs import Ear, MakeHub, kill, send, sessions
 from tests.support.proxy import Proxy
 from tests.support.timing import in_time
-from tests.support.waiting import wait_until
+from tests.support.waiting import rest, wait_until
 
 
 def test_a_hundred_forced_faults_leave_no_session_and_lose_no_waiter(
     make_hub: MakeHub, connection: psycopg.Connection[Any], schema: str
 ) -> None:
     """Every kill is followed by a wake for everybody, and nothing is left on the server."""
-    hub = make_hub()
+    hub = make_hub(steady=0)  # each connection counts as one that had lasted
     ears = {name: Ear() for name in ("x", "y", "z")}
     for name, ear in ears.items():
         hub.attach(name, ear)
@@ -160,3 +166,145 @@ def test_whatever_fails_inside_the_thread_it_lives_on(
     wait_until(lambda: len(ear.heard) == 2)
     assert not failures
     assert hub.state == "listening"
+
+
+def test_connections_that_do_not_last_are_made_more_and_more_rarely(
+    make_hub: MakeHub,
+    connection: psycopg.Connection[Any],
+    schema: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A proxy, a pooler's time limit, or somebody who cleans up: each is cut as it hears."""
+    hub, ear = make_hub(), Ear()
+    hub.attach("x", ear)
+    began = time.monotonic()
+    for cuts in range(1, 7):
+        wait_until(lambda cuts=cuts: len(ear.heard) >= cuts)  # type: ignore[misc]
+        assert kill(connection, schema) == 1
+    wait_until(lambda: len(ear.heard) >= 7)
+    # Half of 0.1, 0.2, 0.4, 0.8, 1.6 and 3.2 s at least; the rest is left to chance.
+    assert time.monotonic() - began > 3.0
+    assert hub.reconnects == 6
+    lines = [one for one in caplog.records if one.levelno >= logging.WARNING]
+    assert 1 <= len(lines) <= 4
+
+
+def test_after_one_that_lasted_the_next_is_there_soon(
+    make_hub: MakeHub, connection: psycopg.Connection[Any], schema: str
+) -> None:
+    hub, ear = make_hub(steady=0.5), Ear()
+    hub.attach("x", ear)
+    for cuts in range(1, 5):
+        wait_until(lambda cuts=cuts: len(ear.heard) >= cuts)  # type: ignore[misc]
+        assert kill(connection, schema) == 1
+    wait_until(lambda: len(ear.heard) >= 5)
+
+    def cut() -> float:
+        rest(0.7)
+        heard = len(ear.heard)
+        began = time.monotonic()
+        assert kill(connection, schema) == 1
+        wait_until(lambda: len(ear.heard) > heard)
+        return time.monotonic() - began
+
+    in_time(cut, 0.4)
+
+
+def test_after_an_outage_one_cut_is_followed_by_a_new_connection_soon(
+    make_hub: MakeHub, conninfo: str
+) -> None:
+    """A server that has just come up, or a proxy, may drop the first one."""
+
+    def cut_after_an_outage() -> float:
+        with Proxy(conninfo) as proxy:
+            hub, ear = make_hub(proxy.conninfo), Ear()
+            proxy.stall()
+            hub.attach("x", ear)
+            for number in range(1, 5):
+                wait_until(lambda number=number: proxy.accepted >= number)  # type: ignore[misc]
+                proxy.cut()
+            proxy.revive()
+            wait_until(lambda: ear.heard)
+            began = time.monotonic()
+            proxy.cut()
+            wait_until(lambda: len(ear.heard) == 2)
+            hub.close()
+            return time.monotonic() - began
+
+    in_time(cut_after_an_outage, 0.5)
+
+
+@pytest.mark.parametrize("failure", [psycopg.OperationalError("x"), KeyError("x")])
+def test_a_log_that_fails_does_not_end_the_thread(
+    make_hub: MakeHub,
+    connection: psycopg.Connection[Any],
+    schema: str,
+    monkeypatch: pytest.MonkeyPatch,
+    failure: Exception,
+) -> None:
+    """Field case B08."""
+    from alkstore_postgres.wakes.line import Line
+
+    hub, ear = make_hub(), Ear()
+    failures = [failure]
+    read = Line.read
+
+    def fail_once(line: Line) -> list[str]:
+        if ear.heard and failures:
+            raise failures.pop()
+        return read(line)
+
+    monkeypatch.setattr(Line, "read", fail_once)
+    with broken_log("alkstore_postgres.wakes") as log:
+        logging.getLogger("alkstore_postgres.wakes").setLevel(logging.INFO)
+        hub.attach("x", ear)
+        thread = hub._thread
+        wait_until(lambda: ear.heard)
+        send(connection, schema, "x")
+        wait_until(lambda: len(ear.heard) == 2)
+        logging.getLogger("alkstore_postgres.wakes").setLevel(logging.NOTSET)
+    assert len(log.refused) == 3, "connected, lost, connected"
+    assert hub.state == "listening"
+    assert hub._thread is thread
+
+
+def test_the_thread_goes_on_whatever_a_turn_comes_to(
+    make_hub: MakeHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub, ear = make_hub(), Ear()
+    failures: list[BaseException] = [MemoryError(), SystemExit(1), KeyboardInterrupt()]
+    turn = WakeHub._turn
+
+    def fail_at_first(self: WakeHub, bell: socket.socket) -> float:
+        if failures:
+            raise failures.pop()
+        return turn(self, bell)
+
+    monkeypatch.setattr(WakeHub, "_turn", fail_at_first)
+    hub.attach("x", ear)
+    wait_until(lambda: ear.heard == ["x"])
+    assert not failures
+
+
+def test_a_listener_that_sleeps_is_found_by_a_later_thread(
+    store: PostgresStore, open_store: Callable[..., PostgresStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It polls nothing, and nobody else of its process may ever attach."""
+    monkeypatch.setattr(listener_module, "_LOOK_EVERY", 0.2)
+
+    def full() -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(socket, "socketpair", full)
+        listener = store.listen("c")
+        with ThreadPoolExecutor(1) as threads:
+            heard = threads.submit(listener.wait, 10)
+            rest(0.5)
+            assert store._parts.hub.state == "idle"
+            patch.undo()
+            wake = heard.result()  # with the first connection everybody is woken
+    assert wake is not None
+    other = open_store()
+    other.notify("c")
+    assert listener.wait(10) is not None

@@ -10,6 +10,7 @@ import pytest
 
 from alkstore_postgres.wakes.channel import wake_channel
 from alkstore_postgres.wakes.waiters import Sink, Waiters
+from tests.support.broken_log import broken_log
 
 
 def test_every_plain_sink_of_the_name_is_called_and_no_other() -> None:
@@ -69,6 +70,20 @@ def test_failures_are_told_once_a_minute(caplog: pytest.LogCaptureFixture) -> No
     for _ in range(50):
         waiters.wake("x")
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
+
+
+def test_a_log_that_fails_keeps_nobody_from_his_wake() -> None:
+    def fail(name: str) -> None:
+        raise ValueError(name)
+
+    waiters = Waiters()
+    heard: list[str] = []
+    waiters.add("x", fail)
+    waiters.add("x", heard.append)
+    with broken_log("alkstore_postgres") as log:
+        waiters.wake("x")
+    assert heard == ["x"]
+    assert len(log.refused) == 1
 
 
 def test_a_wake_for_one_who_has_just_left_goes_to_another(monkeypatch: pytest.MonkeyPatch) -> None:
