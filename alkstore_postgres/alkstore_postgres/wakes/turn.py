@@ -11,12 +11,11 @@ from typing import Any
 import psycopg
 
 from alkstore_postgres.wakes.line import Line
+from alkstore_postgres.wakes.lookout import Lookout
 
 Connect = Callable[[], psycopg.Connection[Any]]
 
 _OTHERS_LIMIT = 2.0
-_LOOK_EVERY = 0.5
-_STREAM = 100
 
 # No epoll or kqueue: their descriptors would be shared with the child of a fork.
 _Selector: type[selectors.BaseSelector] = getattr(
@@ -70,6 +69,7 @@ class Turn:
         self._fall_behind = fall_behind
         # Made once: a wake is heard sooner.
         self._selector = _Selector()
+        self._paused = False
         self.line: Line | None = None
 
     def run(self, ready: Callable[[], None]) -> None:
@@ -105,21 +105,16 @@ class Turn:
             self.line.close()
 
     def _follow(self, line: Line) -> None:
-        """Pass wakes on until none has come for a heartbeat.
-
-        The server keeps what we are too slow for, and a wake waits its turn behind it: without
-        end when a stream does not pause. A probe in the stream shows how long that takes.
-        """
-        looked, heard = time.monotonic(), line.heard
+        """Pass wakes on until none has come for a heartbeat; tell when they come too late."""
+        lookout = Lookout(line.heard, self._heartbeat)
         while self._pump(line, self._heartbeat):
-            now = time.monotonic()
-            if now - looked < _LOOK_EVERY:
-                continue
-            if not line.is_proven:
-                self._fall_behind()
-            elif line.heard - heard >= _STREAM:
+            verdict = lookout.judge(
+                time.monotonic(), line.heard, proven=line.is_proven, paused=self._paused
+            )
+            if verdict == "probe":
                 line.probe()
-            looked, heard = now, line.heard
+            elif verdict == "behind":
+                self._fall_behind()
 
     def _expect_probe(self, line: Line) -> None:
         try:
@@ -157,7 +152,9 @@ class Turn:
 
     def _pump(self, line: Line, limit: float) -> bool:
         """Wait up to *limit* seconds for something to read; return whether there was."""
-        readable = [key.fileobj for key, _ in self._selector.select(limit)]
+        ready = self._selector.select(0)
+        self._paused = not ready
+        readable = [key.fileobj for key, _ in ready or self._selector.select(limit)]
         if self._bell in readable:
             raise ClosingError
         if not readable:
