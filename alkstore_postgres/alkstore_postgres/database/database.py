@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 import psycopg
@@ -17,8 +19,10 @@ from psycopg_pool import PoolTimeout
 from alkstore.errors import DatabaseError
 from alkstore_postgres.database.client_encoding import require_utf8
 from alkstore_postgres.database.cursor import EngineCursor, Params, first_value
+from alkstore_postgres.database.errand import Errand
 from alkstore_postgres.database.errors import CONFLICTS, DRIVER_ERRORS, OUTDATED, own, translated
 from alkstore_postgres.database.own_connection import OwnConnection
+from alkstore_postgres.database.own_pool import OwnPool
 from alkstore_postgres.database.pools import AnyPool, Pools, is_dead
 from alkstore_postgres.database.session import Session, read_committed
 
@@ -32,6 +36,9 @@ _IN_FAILED_TRANSACTION = "25P02"
 
 _TRIES = 10
 """How often a conflict with another transaction is tried again before it is told."""
+
+_PATIENCE = 1.25
+"""So many times as long as an application's pool was asked to a connection is waited for."""
 
 
 class Database:
@@ -58,7 +65,8 @@ class Database:
         Args:
             attend: Entered with each connection that was checked out, before anything is sent,
                 and left before that is given back: whom it belongs to then is no affair of his.
-            timeout: How long a check-out may take besides what this one allows, in seconds.
+            timeout: How long a check-out may take besides what this one allows, in seconds; a
+                quarter more where a pool does not keep to it.
         """
         other = Database(self._pools, self.schema, min(self._timeout, timeout))
         other._attend = attend
@@ -202,7 +210,7 @@ class Database:
             if left <= 0:
                 msg = f"no living connection after {self._timeout:g} s"
                 raise PoolTimeout(msg)
-            connection: psycopg.Connection[Any] = pool.getconn(timeout=left)
+            connection = self._fetch(pool, left)
             try:
                 if not is_dead(connection):
                     return connection
@@ -211,6 +219,28 @@ class Database:
                 pool.putconn(connection)
                 raise
             pool.putconn(connection)
+
+    def _fetch(self, pool: AnyPool, timeout: float) -> psycopg.Connection[Any]:
+        """Have *pool* hand out a connection.
+
+        The pool of an application may check it, or make it, in the caller's thread and without a
+        limit, and nobody attends to what was not handed out yet. Whoever must not wait for ever
+        sends another thread for it.
+        """
+        if self._attend is not None and not isinstance(pool, OwnPool):
+            errand: Errand[psycopg.Connection[Any]] = Errand(
+                partial(pool.getconn, timeout), partial(_put_back, pool)
+            )
+            if errand.start():
+                return errand.wait(timeout * _PATIENCE)
+        connection: psycopg.Connection[Any] = pool.getconn(timeout=timeout)
+        return connection
+
+
+def _put_back(pool: AnyPool, hands: deque[psycopg.Connection[Any]]) -> None:
+    """Give back what *hands* holds, which others may give back as well: only one can."""
+    with suppress(IndexError):
+        pool.putconn(hands.pop())
 
 
 def _require_open(connection: psycopg.Connection[Any]) -> None:

@@ -10,16 +10,15 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
 from psycopg.pq import TransactionStatus
-from psycopg_pool import ConnectionPool, PoolTimeout
+from psycopg_pool import ConnectionPool
 
 from alkstore._typing import override
-from alkstore.stop_token import Parker
+from alkstore_postgres.database.errand import Errand
 from alkstore_postgres.database.own_connection import OwnConnection
 
 KEPT_FOR: Final = 1.0
@@ -116,15 +115,9 @@ class OwnPool(ConnectionPool[OwnConnection]):
         """
         if not _hears_signals() or self.get_stats()["pool_available"]:
             return super().getconn(timeout)
-        errand = _Errand(partial(super().getconn, timeout), self._return)
-        thread = threading.Thread(target=errand.run, name="alkstore-checkout", daemon=True)
-        try:
-            thread.start()
-        except RuntimeError:  # no more threads, or the interpreter is ending
+        errand = Errand(partial(super().getconn, timeout), self._return)
+        if not errand.start():
             return super().getconn(timeout)
-        except BaseException:  # Ctrl-C: it may run
-            errand.call_off()
-            raise
         return errand.wait(timeout + _LONGER)
 
     @override
@@ -147,60 +140,3 @@ class OwnPool(ConnectionPool[OwnConnection]):
 
 def _hears_signals() -> bool:
     return threading.current_thread() is threading.main_thread()
-
-
-class _Errand:
-    """A connection that another thread fetches, for one that may be interrupted.
-
-    Args:
-        fetch: Waits for a connection.
-        put_back: Gives back what is left in the hands of those who wanted it.
-    """
-
-    def __init__(
-        self,
-        fetch: Callable[[], OwnConnection],
-        put_back: Callable[[deque[OwnConnection]], None],
-    ) -> None:
-        self._fetch = fetch
-        self._put_back = put_back
-        self._parker = Parker()
-        # Whoever takes something out of here decides: the connection or its failure, which only
-        # one can have, and the wish to have it.
-        self._found: deque[OwnConnection] = deque()
-        self._failed: list[BaseException] = []
-        self._wanted = [True]
-
-    def run(self) -> None:
-        """Fetch a connection."""
-        try:
-            connection = self._fetch()
-        except BaseException as error:  # noqa: BLE001 - told to whoever waits
-            self._failed.append(error)
-        else:
-            self._found.append(connection)
-            if not self._wanted:
-                self._put_back(self._found)
-        self._parker.unpark()
-
-    def wait(self, limit: float) -> OwnConnection:
-        """Return what was fetched within *limit* seconds, or raise what came instead."""
-        deadline = time.monotonic() + limit
-        try:
-            while not self._found:
-                if self._failed:
-                    raise self._failed.pop()  # noqa: TRY301 - no harm: nothing was found
-                left = deadline - time.monotonic()
-                if left <= 0:  # the thread is gone, as in the child of a fork
-                    msg = f"no connection was fetched within {limit:g} s"
-                    raise PoolTimeout(msg)  # noqa: TRY301 - what comes late is given back
-                self._parker.park(left)
-            return self._found.pop()
-        except BaseException:
-            self.call_off()
-            raise
-
-    def call_off(self) -> None:
-        """Have what is, or will be, fetched given back."""
-        self._wanted.clear()
-        self._put_back(self._found)

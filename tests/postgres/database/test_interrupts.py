@@ -19,6 +19,7 @@ from alkstore import DatabaseError
 from alkstore._typing import override
 from alkstore_postgres import PostgresStore
 from alkstore_postgres.database import database, own_pool
+from alkstore_postgres.database.errand import Errand
 from alkstore_postgres.database.own_connection import OwnConnection
 from tests.support.waiting import wait_until
 
@@ -177,7 +178,7 @@ def test_a_wait_ends_though_the_thread_that_waits_is_gone(
     store = open_store(min_size=1, max_size=1, timeout=0.1)
     monkeypatch.setattr(own_pool, "_LONGER", 0.1)
     with store.transaction(), monkeypatch.context() as patched:
-        patched.setattr(own_pool._Errand, "run", lambda _: None)
+        patched.setattr(Errand, "_run", lambda _: None)
         with pytest.raises(DatabaseError, match="no connection was fetched"):
             store.get_job(5)
     assert store.get_job(5) is None
