@@ -8,6 +8,7 @@ from alkstore.runners import SchedulerRunner
 from alkstore.runners.leader_watch import LeaderWatch
 from alkstore.stop_token import Parker, StopToken
 from alkstore_postgres.parts import Parts
+from alkstore_postgres.scheduler.pacing import Pacing
 from alkstore_postgres.scheduler.term import SteppedDown
 
 
@@ -32,6 +33,7 @@ class _Turns:
         self._parts = parts
         self._parker = Parker()
         self._hears = False
+        self._pacing = Pacing()
 
     def lead(self, stop: StopToken, watch: LeaderWatch) -> None:
         """Lead until *stop* is cancelled."""
@@ -54,11 +56,23 @@ class _Turns:
         parker = self._parker if self._hears else Parker()
         stop.attach(parker)
         try:
-            parker.park(seconds)
+            if parker.park(seconds):
+                self._rest(stop)
+            elif seconds is not None:
+                self._pacing.slept(seconds)
         finally:
             stop.detach(parker)
             if stop.cancelled:
                 self._deafen()
+
+    def _rest(self, stop: StopToken) -> None:
+        """Rest before the next try, when wakes that are not for a standby follow each other.
+
+        Every change of a schedule is told to whoever leads, on the same channel.
+        """
+        debt = self._pacing.take()
+        if debt and not stop.wait(debt):
+            self._pacing.slept(debt)
 
     def _hear(self) -> None:
         if not self._hears:
