@@ -434,5 +434,8 @@ def end(
             process.stdin.flush()
         while (line := process.stdout.readline()) != "ends\n":
             assert line, process.stderr.read()
-        took_longer = control.end_beside(process)
+        try:
+            took_longer = control.end_beside(process)
+        finally:
+            process.kill()  # one that hangs is not waited for
         return took_longer, (process.returncode, process.stderr.read())
