@@ -127,14 +127,15 @@ class Parts:
             time.sleep(0.005)
 
     def close(self) -> None:
-        """Close the sender, our own pool and the listener.
+        """Close the sender, the listener and our own pool.
 
-        The listener wakes whoever waits. It comes last: one that looks again finds that the store
-        is closed, and does not sleep on.
+        The listener wakes whoever waits. One that looks again has to find that the store is
+        closed, or it would sleep on; and the pool may take a while to end.
         """
         self.sender.close()
-        self._pools.close()
+        self._pools.refuse()
         self.hub.close()
+        self._pools.close()
 
     def end(self) -> None:
         """Close what would hold up the end of the interpreter; the rest ends with it.

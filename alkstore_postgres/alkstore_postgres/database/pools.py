@@ -38,6 +38,7 @@ class Pools:
         self.conninfo = conninfo
         self._arguments = dict(arguments)
         self._pool: AnyPool | None = lent
+        self._refused: AnyPool | None = None
         self._closed = False
         self._pid = os.getpid()
         self._lock = threading.RLock()
@@ -76,10 +77,19 @@ class Pools:
 
     def after_fork(self) -> None:
         """Forget the parent's pool; the child's is made at its first use."""
-        _inherited.append((self._pool, self._lock))
+        _inherited.append((self._pool, self._refused, self._lock))
         self._lock = threading.RLock()
         self._pid = os.getpid()
-        self._pool = None
+        self._pool = self._refused = None
+
+    def refuse(self) -> None:
+        """Answer from now on that the store is closed."""
+        if self._pid != os.getpid():
+            self.after_fork()
+        with self._lock:
+            self._closed = True
+            if self._pool is not None:
+                self._refused, self._pool = self._pool, None
 
     def close(self, patience: float = 5.0) -> None:
         """Close our own pool; a lent one stays as it is.
@@ -87,11 +97,8 @@ class Pools:
         Args:
             patience: How long to wait for each thread of the pool, in seconds.
         """
-        if self._pid != os.getpid():
-            self.after_fork()
-        with self._lock:
-            self._closed = True
-            pool, self._pool = self._pool, None
+        self.refuse()
+        pool, self._refused = self._refused, None
         if pool is not None and pool is not self.lent:
             pool.close(patience)
 

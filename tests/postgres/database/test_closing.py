@@ -20,10 +20,11 @@ from psycopg_pool import ConnectionPool
 
 import alkstore
 import alkstore_postgres
-from alkstore import StopToken
+from alkstore import StopToken, StoreClosed
 from alkstore.names import SCHEDULER_LOCK
 from alkstore_postgres import PostgresStore, embedded
 from alkstore_postgres.database import ending
+from alkstore_postgres.database.own_pool import OwnPool
 from tests.support.proxy import Proxy
 from tests.support.timing import Control
 from tests.support.waiting import wait_until
@@ -178,6 +179,32 @@ def attempt(store: PostgresStore) -> None:
         store.queue("q").size()
     except alkstore.StoreClosed:
         return
+
+
+def test_whoever_waits_is_told_before_the_pool_has_ended(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a silent database that takes seconds."""
+    ended = threading.Event()
+    close = OwnPool.close
+
+    def closing(pool: OwnPool, timeout: float = 5.0) -> None:
+        assert ended.wait(10)
+        close(pool, timeout)
+
+    def wait() -> None:
+        with pytest.raises(StoreClosed):
+            store.queue("q").claim_wait("worker", timeout=60)
+        ended.set()
+
+    monkeypatch.setattr(OwnPool, "close", closing)
+    waiter = threading.Thread(target=wait)
+    waiter.start()
+    wait_until(lambda: "q" in store._parts.hub._waiters._shared)
+    time.sleep(0.1)  # it has looked once and sleeps
+    store.close()
+    waiter.join()
+    assert ended.is_set()
 
 
 def test_a_lent_pool_stays_open(conninfo: str, schema: str) -> None:
