@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -90,6 +91,16 @@ class JobRules(Ground):
             return done
 
         self.engines.call(number, one)
+
+    @rule(number=numbers, queue=queue_names, limit=st.sampled_from([2, 3, 7]))
+    def a_worker_dies(self, number: int, queue: str, limit: int) -> None:
+        """Let all its claims lapse; another claims one job, and most of them stay lapsed."""
+        before = len(self.handles)
+        self._keep(self.engines.call(number, lambda store: store.queue(queue).claim("w5", limit)))
+        holds = [pair.memory.visibility_timeout for pair in self.handles[before:]]
+        if holds and max(holds) < 1_000:
+            self.engines.advance(timedelta(seconds=max(holds)))
+        self._keep(self.engines.call(number, lambda store: store.queue(queue).claim("w6")))
 
     @precondition(lambda self: self.handles)
     @rule(pick=picks, what=settlings, error=errors, length=st.none() | lengths | st.just(0))
