@@ -222,14 +222,17 @@ def test_a_handler_that_holds_the_interpreter_for_a_second_at_a_time_keeps_its_c
     program = run("""
 import ctypes
 sleep = ctypes.PyDLL(None).usleep  # keeps the interpreter's lock
+over = threading.Event()
 def handler(job):
     say("started")
     for _ in range(13):
         sleep(1_000_000)
     say("finished")
+    over.set()
 queue = store.queue("emails", visibility_timeout=5)
 queue.enqueue(1)
 worker = store.start_worker("emails", handler)
+over.wait()
 while queue.size(): time.sleep(0.05)
 store.close()
 """)
