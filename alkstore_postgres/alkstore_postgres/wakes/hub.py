@@ -306,10 +306,11 @@ class WakeHub:
     def _ready(self) -> None:
         if self._state == "lost":
             self.reconnects += 1
-        self._enter("listening", logging.INFO, "the listener is connected")
         self._ready_at = time.monotonic()
         self._deaf_pause = self._first_deaf_pause
+        # First: whoever sees that it listens hears nothing of the time before.
         self._waiters.wake_all()
+        self._enter("listening", logging.INFO, "the listener is connected")
         self._settled.set()
 
     def _judge_line(self) -> None:

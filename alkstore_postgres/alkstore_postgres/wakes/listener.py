@@ -44,8 +44,9 @@ def listen(hub: WakeHub, names: tuple[str, ...]) -> PostgresListener:
     The first listener of a store waits up to `CONNECT_LIMIT` for the connection; when that
     takes longer, or fails, it gets a wake for each of its channels once it is there.
     """
+    heard = hub.state == "listening"
     listener = PostgresListener(hub, names)
-    if hub.state != "listening" and hub.settle(CONNECT_LIMIT):
+    if not heard and hub.settle(CONNECT_LIMIT):
         listener.forget()
     return listener
 

@@ -23,7 +23,9 @@ from alkstore import (
     Wake,
 )
 from alkstore_postgres.store import PostgresStore
+from alkstore_postgres.wakes.hub import WakeHub
 from alkstore_postgres.wakes.listener import PostgresListener
+from alkstore_postgres.wakes.waiters import Sink, Waiters
 from tests.support.cursors import around_statements
 from tests.support.timing import in_time
 from tests.support.waiting import rest, wait_until
@@ -73,6 +75,24 @@ def test_names_that_share_their_first_63_bytes_do_not_cross(store: PostgresStore
 def test_a_new_listener_hears_nothing_of_its_own(store: PostgresStore) -> None:
     for name in ("first", "second"):
         assert store.listen(name).wait(0.2) is None
+
+
+def test_the_first_listener_hears_nothing_of_its_own_connection(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wake_all, attach = Waiters.wake_all, WakeHub.attach
+
+    def late(waiters: Waiters) -> None:
+        time.sleep(0.3)
+        wake_all(waiters)
+
+    def slowly(hub: WakeHub, name: str, sink: Sink, *, shared: bool = False) -> None:
+        attach(hub, name, sink, shared=shared)
+        wait_until(lambda: hub.state == "listening")
+
+    monkeypatch.setattr(Waiters, "wake_all", late)
+    monkeypatch.setattr(WakeHub, "attach", slowly)
+    assert store.listen("first").wait(1) is None
 
 
 def test_what_is_sent_once_listen_has_returned_is_heard(open_store: OpenStore) -> None:
