@@ -7,20 +7,24 @@ from collections.abc import Callable
 
 _NAP = 0.005
 
-_LONGEST_TURN = 0.25
-"""A look and the nap after it count as so many seconds at the most: where they take longer, the
-machine did not let us run, and so nobody of this process had the rest of that time."""
+_LONGEST_NAP = 0.25
+"""A nap counts as so many seconds at the most: where it takes longer, the machine did not let us
+run, and so nobody of this process had the rest of that time."""
 
 
 def wait_until(condition: Callable[[], object], timeout: float = 10.0) -> None:
-    """Return as soon as *condition* holds; fail when it does not within *timeout* seconds."""
+    """Return as soon as *condition* holds; fail when it does not within *timeout* seconds.
+
+    A look counts in full, however long it takes: it may wait for what is tested.
+    """
     left = timeout
     before = time.monotonic()
     while not condition():
         assert left > 0, "it did not come to be in time"
+        looked = time.monotonic()
         time.sleep(_NAP)
         now = time.monotonic()
-        left -= min(now - before, _LONGEST_TURN)
+        left -= looked - before + min(now - looked, _LONGEST_NAP)
         before = now
 
 
