@@ -216,8 +216,8 @@ class RunnersContract(SupervisionContract):
     def test_closing_a_store_is_quiet(
         self, engine: EngineHarness, caplog: pytest.LogCaptureFixture
     ) -> None:
-        # On a busy machine somebody may say that something takes long, but not each time.
-        assert any(_is_closed_quietly(engine, caplog) for _ in range(5)), caplog.text
+        # On a busy machine somebody may say that something takes long, but not most times.
+        assert sum(_is_closed_quietly(engine, caplog) for _ in range(5)) >= 3, caplog.text
 
     def test_a_closed_store_is_closed_for_every_call(self, engine: EngineHarness) -> None:
         closing = engine.open()

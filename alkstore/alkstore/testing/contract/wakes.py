@@ -50,8 +50,8 @@ def take_what_was_said(store: Store, *listeners: Listener) -> None:
     """
     store.notify("mark")
     for listener in listeners:
-        while listener.wait(LIMIT) != Wake("mark"):
-            pass
+        while (wake := listener.wait(LIMIT)) != Wake("mark"):
+            assert wake is not None, "a wake was not heard"
     fall_asleep()
     for listener in listeners:
         while listener.wait(0) is not None:
