@@ -15,6 +15,7 @@ from alkstore.memory.leases import Lease, Leases
 from alkstore.memory.schedules import Schedules
 from alkstore.names import SCHEDULER_LOCK
 from alkstore.runners.leader_watch import LeaderWatch
+from alkstore.runners.say import say
 from alkstore.stop_token import StopToken
 
 TTL: Final = 10.0
@@ -89,7 +90,7 @@ class Leading:
             if not isinstance(lease, Lease):
                 msg = "another scheduler leads"
                 raise LeadershipLost(msg, retry_after=lease)
-            logger.info("leading: lease %d is held by %s", lease.token, lease.owner)
+            say(logger, logging.INFO, "leading: lease %d is held by %s", lease.token, lease.owner)
             try:
                 while not stop.cancelled:
                     until = self._end_of_lease()
@@ -99,7 +100,13 @@ class Leading:
                     sleeper.sleep(nap)
             finally:
                 released = self._leases.release(lease)
-                logger.info("lease %d %s", lease.token, "given back" if released else "was lost")
+                say(
+                    logger,
+                    logging.INFO,
+                    "lease %d %s",
+                    lease.token,
+                    "given back" if released else "was lost",
+                )
 
     def _turn(self, lease: Lease) -> float:
         """Renew the lease and fire what is due; return how long to sleep, in seconds."""

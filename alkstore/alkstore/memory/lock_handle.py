@@ -14,6 +14,7 @@ from alkstore.errors import AlkstoreError, StoreClosed
 from alkstore.memory.access import Access, Sleeper
 from alkstore.memory.clock import later
 from alkstore.memory.leases import Lease, Leases
+from alkstore.runners.say import say
 
 RENEWALS_PER_TTL: Final = 3
 """A kept lease is renewed when a third of its TTL has gone by."""
@@ -140,8 +141,12 @@ class MemoryLockHandle:
         try:
             self.release()
         except AlkstoreError as error:
-            logger.warning(
-                "lock %r could not be released, its lease ends by itself: %s", self.name, error
+            say(
+                logger,
+                logging.WARNING,
+                "lock %r could not be released, its lease ends by itself: %s",
+                self.name,
+                error,
             )
 
     def _keep(self) -> None:
@@ -155,7 +160,7 @@ class MemoryLockHandle:
                     return
                 sleeper.sleep((self._renew_at - now).total_seconds())
         if self._keep_alive and self.lost:
-            logger.warning("lock %r was lost (token %d)", self.name, self.token)
+            say(logger, logging.WARNING, "lock %r was lost (token %d)", self.name, self.token)
 
     def _from_now(self, length: float) -> datetime:
         return later(self._access.data.clock.now(), length)

@@ -18,6 +18,7 @@ from alkstore.memory.faults import MAX_SKIPPED, fault, reason
 from alkstore.memory.grid import EndOfCalendarError, is_usable, next_after, owed
 from alkstore.names import SCHEDULER_LOCK, check_name
 from alkstore.options import QUEUE_DEFAULTS, ScheduleOptions, resolve_schedule
+from alkstore.runners.say import say
 from alkstore.values import Schedule
 
 logger = logging.getLogger("alkstore.scheduler")
@@ -142,7 +143,7 @@ class Schedules:
             for boundary, name in sorted(fires):
                 _fire(data, data.schedules[name], boundary, now)
         for level, message, *details in report:
-            logger.log(level, message, *details)
+            say(logger, level, message, *details)
         return len(fires)
 
     def until_soonest(self) -> float | None:

@@ -8,6 +8,7 @@ from types import TracebackType
 from alkstore._typing import Self, override
 from alkstore.arguments import Seconds, positive_seconds
 from alkstore.errors import AlkstoreError
+from alkstore.runners.say import say
 from alkstore_postgres.lock.keeper import Keeper
 
 logger = logging.getLogger(__name__)
@@ -89,8 +90,12 @@ class PostgresLockHandle:
         try:
             self.release()
         except AlkstoreError as error:
-            logger.warning(
-                "lock %r could not be released, its lease ends by itself: %s", self.name, error
+            say(
+                logger,
+                logging.WARNING,
+                "lock %r could not be released, its lease ends by itself: %s",
+                self.name,
+                error,
             )
 
     @override

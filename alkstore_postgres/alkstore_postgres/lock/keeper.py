@@ -9,6 +9,7 @@ import time
 from typing import Final
 
 from alkstore.errors import AlkstoreError, StoreClosed
+from alkstore.runners.say import say
 from alkstore.stop_token import Parker
 from alkstore_postgres.database.ending import holding
 from alkstore_postgres.lock.leases import Lease, Leases
@@ -128,7 +129,13 @@ class Keeper:
             self._parker.park(max(nap, _SHORTEST_NAP))
             nap = self._turn() if self._is_kept() else None
         if self._is_kept() and self.lost:
-            logger.warning("lock %r was lost (token %d)", self.lease.name, self.lease.token)
+            say(
+                logger,
+                logging.WARNING,
+                "lock %r was lost (token %d)",
+                self.lease.name,
+                self.lease.token,
+            )
 
     def _is_kept(self) -> bool:
         return self._keep_alive and self._pid == os.getpid()
@@ -146,7 +153,13 @@ class Keeper:
             return None
         except AlkstoreError as error:
             if not self._failing:
-                logger.warning("lock %r could not be renewed: %s", self.lease.name, error)
+                say(
+                    logger,
+                    logging.WARNING,
+                    "lock %r could not be renewed: %s",
+                    self.lease.name,
+                    error,
+                )
             self._failing = True
             return min(self._ttl / _RETRIES_PER_TTL, _LONGEST_RETRY)
         self._failing = False

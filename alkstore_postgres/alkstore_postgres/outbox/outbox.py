@@ -13,6 +13,7 @@ from alkstore.names import check_name
 from alkstore.options import EnqueueOptions
 from alkstore.runners.deliver import deliver
 from alkstore.runners.pause import pause
+from alkstore.runners.say import say
 from alkstore.runners.work import check_work
 from alkstore.stop_token import StopToken, check_stop
 from alkstore.traits import Delivery, JobHandle
@@ -91,7 +92,13 @@ class PostgresOutbox:
                     raise
                 failures += 1
                 if failures == 1:
-                    _logger.warning("outbox %r: the database is away: %s", self._name, error)
+                    say(
+                        _logger,
+                        logging.WARNING,
+                        "outbox %r: the database is away: %s",
+                        self._name,
+                        error,
+                    )
                 stop.wait(pause(failures))
 
     def _claim(self, worker_id: str, timeout: float | None, stop: StopToken) -> list[JobHandle]:

@@ -13,6 +13,7 @@ from typing import Any
 import psycopg
 from psycopg import generators, waiting
 
+from alkstore.runners.say import say
 from alkstore.stop_token import Parker, StopToken
 from alkstore_postgres.database.database import Database
 from alkstore_postgres.database.ending import has_begun
@@ -124,9 +125,11 @@ class Attendant:
         if self._left is not None:
             self._left(thread)
         if not has_begun():
-            logger.warning(
+            say(
+                logger,
+                logging.WARNING,
                 "the scheduler is stopped; a database call of it is still under way, and gives "
-                "the lease back when it ends"
+                "the lease back when it ends",
             )
 
         def see_off() -> None:
@@ -153,7 +156,12 @@ class Attendant:
             # In a thread: where the network is gone, this lasts. Then no other is needed either.
             self._cancelling = threading.Thread(target=cancel, name="alkstore cancel", daemon=True)
             self._cancelling.start()
-        logger.warning("a database call of the scheduler was ended after %g s", self._limit)
+        say(
+            logger,
+            logging.WARNING,
+            "a database call of the scheduler was ended after %g s",
+            self._limit,
+        )
 
 
 def _canceller(connection: psycopg.Connection[Any]) -> Callable[[], None]:
@@ -181,7 +189,12 @@ def _canceller(connection: psycopg.Connection[Any]) -> Callable[[], None]:
         try:
             cancel()
         except Exception as error:  # noqa: BLE001 - of the driver's, its time-out among them
-            logger.warning("a database call that was given up could not be cancelled: %s", error)
+            say(
+                logger,
+                logging.WARNING,
+                "a database call that was given up could not be cancelled: %s",
+                error,
+            )
 
     return run
 

@@ -8,6 +8,7 @@ import time
 from alkstore.errors import DatabaseError
 from alkstore.runners.leader_watch import LeaderWatch
 from alkstore.runners.pause import pause
+from alkstore.runners.say import say
 
 logger = logging.getLogger("alkstore.scheduler")
 
@@ -32,20 +33,22 @@ class Failures:
         if self._watch is not None:
             self._watch.failed(error)
         elif self._in_a_row & (self._in_a_row - 1) == 0:
-            logger.warning(
+            say(
+                logger,
+                logging.WARNING,
                 "%s (%d in a row), trying again: %s: %s",
                 what,
                 self._in_a_row,
                 type(error).__name__,
                 error,
-                exc_info=None if isinstance(error, DatabaseError) else error,
+                error=None if isinstance(error, DatabaseError) else error,
             )
         return pause(self._in_a_row)
 
     def over(self) -> None:
         """Forget the failures: something went well."""
         if self._in_a_row and self._watch is None:
-            logger.info("the scheduler goes on after %d failures", self._in_a_row)
+            say(logger, logging.INFO, "the scheduler goes on after %d failures", self._in_a_row)
         self._in_a_row = 0
 
     def tick_failed(self) -> None:

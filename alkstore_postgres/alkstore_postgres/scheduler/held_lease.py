@@ -6,6 +6,7 @@ import logging
 import time
 
 from alkstore.errors import DatabaseError, SchemaError, StoreClosed
+from alkstore.runners.say import say
 from alkstore_postgres.database.database import Database
 from alkstore_postgres.database.session import Session
 from alkstore_postgres.database.statements import Statements
@@ -68,7 +69,12 @@ class HeldLease:
         try:
             released = self._leases.release(self.lease)
         except (DatabaseError, SchemaError, StoreClosed) as error:
-            logger.warning("the scheduler's lease was not given back, it will lapse: %s", error)
+            say(
+                logger,
+                logging.WARNING,
+                "the scheduler's lease was not given back, it will lapse: %s",
+                error,
+            )
         else:
             told = "given back" if released else "was lost"
-            logger.info("lease %d %s", self.lease.token, told)
+            say(logger, logging.INFO, "lease %d %s", self.lease.token, told)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
+from alkstore.runners.say import say
 from alkstore_postgres.scheduler.outlook import Outlook
 from alkstore_postgres.scheduler.plan import Plan
 
@@ -68,18 +69,26 @@ def tell(made: Plan, *, refused_before: int = 0) -> None:
         refused_before: How many could not be set aside in a slice before, which was told.
     """
     for fault in made.faults:
-        logger.error(
-            "schedule %a is quarantined until it is registered again: %s", fault.name, fault.reason
+        say(
+            logger,
+            logging.ERROR,
+            "schedule %a is quarantined until it is registered again: %s",
+            fault.name,
+            fault.reason,
         )
     if made.refused > refused_before:
-        logger.error(
+        say(
+            logger,
+            logging.ERROR,
             "%d schedules that cannot be fired could not be quarantined either: the database "
             "lets nothing be written there; schedules() shows why they cannot be fired",
             made.refused,
         )
     skipping = [firing for firing in made.firings if firing.passed_over]
     for firing in skipping[:_LOGGED]:
-        logger.warning(
+        say(
+            logger,
+            logging.WARNING,
             "schedule %a skipped %d boundaries (%d fired)",
             firing.name,
             firing.passed_over,
@@ -87,4 +96,9 @@ def tell(made: Plan, *, refused_before: int = 0) -> None:
         )
     unsaid = len(skipping) - _LOGGED
     if unsaid > 0:
-        logger.warning("%d further schedules skipped boundaries; schedules() counts them", unsaid)
+        say(
+            logger,
+            logging.WARNING,
+            "%d further schedules skipped boundaries; schedules() counts them",
+            unsaid,
+        )

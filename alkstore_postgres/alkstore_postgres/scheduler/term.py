@@ -13,6 +13,7 @@ from alkstore.errors import (
 )
 from alkstore.names import SCHEDULER_LOCK
 from alkstore.runners.leader_watch import LeaderWatch
+from alkstore.runners.say import say
 from alkstore.stop_token import Parker, StopToken
 from alkstore_postgres.database.database import Database
 from alkstore_postgres.lock.leases import Lease, Leases
@@ -110,7 +111,13 @@ class Term:
                 continue
             if isinstance(answer, Lease):
                 self._failures.over()
-                logger.info("leading: lease %d is held by %s", answer.token, self._owner)
+                say(
+                    logger,
+                    logging.INFO,
+                    "leading: lease %d is held by %s",
+                    answer.token,
+                    self._owner,
+                )
                 return HeldLease(
                     answer, database=self._database, leases=self._leases, ttl=self._ttl
                 )
@@ -139,7 +146,7 @@ class Term:
     def _rest_after(self, error: Exception, what: str) -> None:
         """Tell of a failure and rest before the next try; after the stop there is none."""
         if self._stop.cancelled:
-            logger.info("%s as it was being stopped: %s", what, error)
+            say(logger, logging.INFO, "%s as it was being stopped: %s", what, error)
         else:
             self._nap(self._failures.note(error, what))
 

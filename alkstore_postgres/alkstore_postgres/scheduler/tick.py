@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from alkstore.errors import AlkstoreError, DatabaseError
+from alkstore.runners.say import say
 from alkstore_postgres.database.arrays import TidArray
 from alkstore_postgres.database.database import Database
 from alkstore_postgres.database.errors import NOTIFY_QUEUE_FULL
@@ -116,7 +117,12 @@ class Ticker:
             except JobsMissing as error:
                 if careful:
                     raise
-                logger.warning("a slice of a tick is undone and looked at again: %s", error)
+                say(
+                    logger,
+                    logging.WARNING,
+                    "a slice of a tick is undone and looked at again: %s",
+                    error,
+                )
                 careful = True
             except DatabaseError as error:
                 if error.retryable or error.sqlstate is None:
@@ -124,7 +130,7 @@ class Ticker:
                     raise
                 if wakes and (careful or error.sqlstate == NOTIFY_QUEUE_FULL):
                     # A wake is only a hint: it never fails a tick.
-                    logger.warning("a tick goes without its wakes: %s", error)
+                    say(logger, logging.WARNING, "a tick goes without its wakes: %s", error)
                     wakes = False
                 elif not careful:
                     careful = True
