@@ -87,7 +87,8 @@ class SchedulerRunner(Supervisor):
             try:
                 self._hold_office()
             except LeadershipLost as lost:
-                self._status.good(_PART, "standby")
+                if lost.__cause__ is None:  # otherwise its own failures made it step down
+                    self._status.good(_PART, "standby")
                 self._standby(self._patience_of(lost), self._token)
             else:
                 return
