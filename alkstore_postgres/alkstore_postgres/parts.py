@@ -134,8 +134,10 @@ class Parts:
         """
         self.sender.close()
         self._pools.refuse()
-        self.hub.close()
-        self._pools.close()
+        try:
+            self.hub.close()
+        finally:  # after Ctrl-C too: a second call would find the store closed
+            self._pools.close()
 
     def end(self) -> None:
         """Close what would hold up the end of the interpreter; the rest ends with it.

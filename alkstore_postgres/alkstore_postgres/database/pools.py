@@ -62,8 +62,9 @@ class Pools:
         with self._lock:
             if not self._closed:
                 if self._pool is None:
-                    self._pool = self._make()
-                return self._pool
+                    self._keep(self._make())
+                if self._pool is not None:
+                    return self._pool
         raise _refusal()
 
     def check_open(self) -> None:
@@ -101,6 +102,12 @@ class Pools:
         pool, self._refused = self._refused, None
         if pool is not None and pool is not self.lent:
             pool.close(patience)
+
+    def _keep(self, pool: AnyPool) -> None:
+        if not self._closed:
+            self._pool = pool
+        else:  # by a signal handler, meanwhile
+            pool.close(0.1)
 
     def _make(self) -> AnyPool:
         lent = self.lent

@@ -36,6 +36,7 @@ HubState = Literal["idle", "listening", "lost", "deaf", "closed"]
 
 _FIRST_BACKOFF = 0.1
 _MAX_BACKOFF = 5.0
+_MOST_DOUBLINGS = 10  # by then it is the longest; a thousand more would be no float
 _FIRST_DEAF_PAUSE = 60.0
 _MAX_DEAF_PAUSE = 600.0
 _CLOSE_LIMIT = 1.0
@@ -320,7 +321,8 @@ class WakeHub:
         lasted = time.monotonic() - self._ready_at >= self._steady
         self._ready_at = None
         self._short = 0 if lasted else self._short + 1
-        self._backoff = min(_FIRST_BACKOFF * 2 ** max(self._short - 1, 0), _MAX_BACKOFF)
+        doublings = min(max(self._short - 1, 0), _MOST_DOUBLINGS)
+        self._backoff = min(_FIRST_BACKOFF * 2**doublings, _MAX_BACKOFF)
 
     def _fall_behind(self) -> None:
         """Wake everybody, since the wakes that are meant for them come late; say so at times."""

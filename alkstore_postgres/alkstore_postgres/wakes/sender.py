@@ -8,6 +8,7 @@ waits for it, and sends it in a transaction that writes nothing.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import threading
@@ -119,7 +120,8 @@ class WakeSender:
             thread = self._thread
         if thread is not None and thread is not threading.current_thread():
             self._parker.unpark()
-            thread.join(_CLOSE_LIMIT)
+            with contextlib.suppress(RuntimeError):  # a signal handler, amid its start
+                thread.join(_CLOSE_LIMIT)
 
     def after_fork(self) -> None:
         """Forget the thread and what was pending: they are the parent's."""

@@ -25,6 +25,8 @@ from alkstore.names import SCHEDULER_LOCK
 from alkstore_postgres import PostgresStore, embedded
 from alkstore_postgres.database import ending
 from alkstore_postgres.database.own_pool import OwnPool
+from alkstore_postgres.database.pools import AnyPool, Pools
+from alkstore_postgres.wakes.hub import WakeHub
 from tests.support.proxy import Proxy
 from tests.support.timing import Control
 from tests.support.waiting import wait_until
@@ -205,6 +207,43 @@ def test_whoever_waits_is_told_before_the_pool_has_ended(
     store.close()
     waiter.join()
     assert ended.is_set()
+
+
+def test_an_interrupt_amid_the_close_leaves_no_pool_behind(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.queue("q").enqueue(1)
+    pool = store._parts.database._pools.current()
+
+    def interrupted(_hub: WakeHub) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(WakeHub, "close", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            store.close()
+    assert pool.closed
+    store.close()
+
+
+def test_a_signal_handler_that_closes_while_the_pool_is_made_leaves_none_behind(
+    conninfo: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pools = Pools(None, conninfo, {})
+    made: list[AnyPool] = []
+    make = Pools._make
+
+    def interrupted(self: Pools) -> AnyPool:
+        made.append(make(self))
+        self.close()
+        return made[-1]
+
+    monkeypatch.setattr(Pools, "_make", interrupted)
+    with pytest.raises(StoreClosed):
+        pools.current()
+    assert made[0].closed
+    with pytest.raises(StoreClosed):
+        pools.current()
 
 
 def test_a_lent_pool_stays_open(conninfo: str, schema: str) -> None:

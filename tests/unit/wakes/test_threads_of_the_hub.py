@@ -6,6 +6,7 @@ import errno
 import logging
 import socket
 import threading
+import time
 from collections.abc import Iterator
 
 import psycopg
@@ -80,3 +81,14 @@ def test_whoever_could_not_attach_is_not_attached(
                 hub.attach("mail", lambda _: None, shared=shared)
     assert not hub._waiters._sinks
     assert not hub._waiters._shared
+
+
+def test_connections_that_never_last_are_made_at_the_longest_pause_for_ever() -> None:
+    hub = WakeHub(connect, "alkstore")
+    pauses = []
+    for _ in range(1_100):
+        hub._ready_at = time.monotonic()
+        hub._judge_line()
+        pauses.append(hub._backoff)
+    assert pauses == sorted(pauses)
+    assert (pauses[0], pauses[-1]) == (0.1, 5.0)
