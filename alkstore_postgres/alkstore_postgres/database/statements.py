@@ -15,6 +15,7 @@ from alkstore_postgres.database.store_clock import with_clock_of
 
 _NAME = re.compile(r"^-- name: (?P<name>\w+)$", re.MULTILINE)
 _COMMENT = re.compile(r"^\s*--.*\n?", re.MULTILINE)
+_PARAMETER = re.compile(rb"%%|%\((\w+)\)s")  # a doubled percent sign begins none
 _QUOTED_OR_SPACE = re.compile(r"""('(?:[^']|'')*'|"(?:[^"]|"")*")|\s+""")
 
 
@@ -70,11 +71,12 @@ class Statements:
             name: The statement.
             numbers: The values of parameters; ``None``: ``NULL``.
         """
-        query = self[name]
-        for parameter, number in numbers.items():
-            written = sql.Literal(number).as_bytes(None)
-            query = query.replace(f"%({parameter})s".encode("ascii"), written)
-        return query
+        written = {key: sql.Literal(number).as_bytes(None) for key, number in numbers.items()}
+
+        def write(match: re.Match[bytes]) -> bytes:
+            return written.get((match[1] or b"").decode("ascii"), match[0])
+
+        return _PARAMETER.sub(write, self[name])
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names of the statements."""

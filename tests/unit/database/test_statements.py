@@ -44,6 +44,13 @@ def test_numbers_may_be_written_in_the_place_of_parameters() -> None:
         assert kept in written
 
 
+def test_numbers_are_not_written_into_names() -> None:
+    statements = Statements("alkstore_postgres.queue", "enqueue.sql", "x%(priority)s")
+    written = statements.with_numbers("enqueue", {"priority": 7})
+    assert b'"x%%(priority)s".jobs' in written
+    assert b" 7," in written
+
+
 def test_what_is_quoted_keeps_its_spaces() -> None:
     statements = Statements("alkstore_postgres.queue", "claim.sql", "two  spaces")
     assert b'"two  spaces".jobs' in statements["claim"]
