@@ -76,7 +76,7 @@ class SupervisionContract(Contract):
         first = boundary(store, "cursed")
         runner = store.start_scheduler()
         wait_until(lambda: runner.state == "leading")
-        error = MemoryError("out of luck")
+        error = OutOfLuck()
         with trapped(runner, "cursed", error) as trap:
             engine.advance(100)
             wait_until(lambda: trap.states(error))
