@@ -75,4 +75,4 @@ def test_a_storm_of_changes_does_not_make_a_standby_ask_without_a_pause(
     took = time.monotonic() - began
     assert 5 < len(asked) <= 6 + TURNS_PER_SECOND * took
     assert leader.stop(5)
-    wait_until(lambda: standby.state == "leading")
+    wait_until(lambda: standby.state == "leading", 5)

@@ -73,6 +73,8 @@ def test_a_server_that_is_away_at_first_is_found_later(
     time.sleep(0.5)
     with Proxy(conninfo, port=port):
         wait_until(lambda: ear.heard == ["x"])
+        wait_until(lambda: hub.state == "listening")
+        wait_until(lambda: len([one for one in caplog.records if "wakes.hub" in one.name]) >= 2)
         hub.close()
     lines = [record.getMessage() for record in caplog.records if "wakes.hub" in record.name]
     assert len(lines) == 2  # one a change, however many attempts there were
@@ -129,7 +131,7 @@ def test_a_way_that_swallows_notifications_is_told_once_and_tried_again(
     assert ear.heard == []
     proxy.swallows = False
     wait_until(lambda: ear.heard == ["x"])
-    assert hub.state != "deaf"
+    wait_until(lambda: hub.state != "deaf")
 
 
 def test_a_connection_that_goes_deaf_is_found(
@@ -168,7 +170,7 @@ def test_whatever_fails_inside_the_thread_it_lives_on(
     send(connection, schema, "x")
     wait_until(lambda: len(ear.heard) == 2)
     assert not failures
-    assert hub.state == "listening"
+    wait_until(lambda: hub.state == "listening")
 
 
 def test_connections_that_do_not_last_are_made_more_and_more_rarely(
@@ -268,9 +270,10 @@ def test_a_log_that_fails_does_not_end_the_thread(
         wait_until(lambda: ear.heard)
         send(connection, schema, "x")
         wait_until(lambda: len(ear.heard) == 2)
+        wait_until(lambda: len(log.refused) >= 3)
         logging.getLogger("alkstore_postgres.wakes").setLevel(logging.NOTSET)
     assert len(log.refused) == 3, "connected, lost, connected"
-    assert hub.state == "listening"
+    wait_until(lambda: hub.state == "listening")
     assert hub._thread is thread
 
 
