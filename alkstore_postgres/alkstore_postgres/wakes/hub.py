@@ -122,6 +122,7 @@ class WakeHub:
     @property
     def state(self) -> HubState:
         """What the hub is doing."""
+        self._follow_fork()
         return self._state
 
     @property
@@ -185,16 +186,19 @@ class WakeHub:
         self._closed = True
         with self._lock:
             thread, bell = self._thread, self._bell
-        if thread is not None and bell is not None:
-            with contextlib.suppress(OSError):  # full: it rings already
-                bell.send(b"x")
-            if thread is not threading.current_thread():
-                # One that is connecting at this moment ends when that does.
-                thread.join(_CLOSE_LIMIT)
-            bell.close()
-        self._state = "closed"
-        self._settled.set()
-        self._waiters.wake_all()
+        try:
+            if thread is not None and bell is not None:
+                with contextlib.suppress(OSError):  # full: it rings already
+                    bell.send(b"x")
+                if thread is not threading.current_thread():
+                    # One that is connecting at this moment ends when that does.
+                    thread.join(_CLOSE_LIMIT)
+        finally:  # after Ctrl-C too
+            if bell is not None:
+                bell.close()
+            self._state = "closed"
+            self._settled.set()
+            self._waiters.wake_all()
 
     def after_fork(self) -> None:
         """Forget thread, connection and waiters: they are the parent's."""
@@ -248,6 +252,8 @@ class WakeHub:
         if self._bell is not None:
             self._bell.close()
         self._thread, self._bell = thread, bell
+        if self._closed:  # by a signal handler, meanwhile
+            bell.close()
 
     def _do_without(self, error: Exception) -> None:
         """Go on without a listening thread; whoever attaches next tries again."""
