@@ -131,7 +131,8 @@ class Scheduler(Protocol):
 
         Raises:
             InvalidOption: *stop* is no stop token.
-            LeadershipLost: Another runner holds the lease, or took it.
+            LeadershipLost: Another runner holds the lease, or took it; or this one stepped down,
+                since its ticks kept failing.
             StoreClosed: The store was closed.
             SchemaError: The schema does not fit.
         """
