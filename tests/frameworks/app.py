@@ -68,6 +68,9 @@ def about() -> dict[str, Any]:
 
 IMPORTER = os.getpid()
 IMPORTER_SESSION = session()
+# uWSGI forks with the interpreter's lock as it is: the threads of the pool that was just used have
+# to sleep by then.
+time.sleep(0.5)
 if os.environ["APP_START"] == "import":
     start_runners()
 elif "uWSGI" in os.environ.get("APP_SERVER", ""):

@@ -246,6 +246,7 @@ class OutboxContract(Contract):
         now = outbox.enqueue("y")
         wait_until(lambda: seen)
         assert seen == [now]
+        wait_until(lambda: store.get_job(now) is None)  # acknowledged: it does not lapse
         engine.advance(3600)
         wait_until(lambda: seen == [now, message])
         assert runner.stop(LIMIT)
