@@ -13,13 +13,12 @@ then is not waited for, and ends with the interpreter.
 from __future__ import annotations
 
 import logging
-import time
 
 from alkstore._typing import override
 from alkstore_postgres.database.ending import has_begun
+from alkstore_postgres.database.ration import Ration
 from alkstore_postgres.settings import POOL_NAME
 
-_REMINDER = 60.0
 _LOGGER = "psycopg.pool"
 _FAILED_ATTEMPT = tuple(
     f"{what} {POOL_NAME!r}" for what in ("error connecting in", "reconnection attempt in pool")
@@ -38,7 +37,7 @@ class OwnPoolFilter(logging.Filter):
 
     def __init__(self) -> None:
         super().__init__()
-        self._last: float | None = None
+        self._ration = Ration()
 
     @override
     def filter(self, record: logging.LogRecord) -> bool:
@@ -50,11 +49,7 @@ class OwnPoolFilter(logging.Filter):
             return not has_begun()
         if not message.startswith(_FAILED_ATTEMPT):
             return True
-        now = time.monotonic()
-        if self._last is not None and now - self._last < _REMINDER:
-            return False
-        self._last = now
-        return True
+        return self._ration.take()
 
 
 _FILTER = OwnPoolFilter()

@@ -19,8 +19,8 @@ import psycopg
 
 from alkstore.runners.at_exit import is_too_late
 from alkstore.runners.say import say
+from alkstore_postgres.database.ration import Ration
 from alkstore_postgres.wakes.channel import wake_channel
-from alkstore_postgres.wakes.ration import Ration
 from alkstore_postgres.wakes.turn import (
     ClosingError,
     Connect,

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 
 from alkstore.runners.say import say
-from alkstore_postgres.wakes.ration import Ration
+from alkstore_postgres.database.ration import Ration
 
 Sink = Callable[[str], None]
 """Called with a name that was woken. It must not block."""

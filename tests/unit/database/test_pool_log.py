@@ -22,7 +22,7 @@ def record(message: str, *args: object) -> logging.LogRecord:
 def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time, to be set."""
     now = [1000.0]
-    monkeypatch.setattr("alkstore_postgres.database.pool_log.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("alkstore_postgres.database.ration.time.monotonic", lambda: now[0])
     return now
 
 
