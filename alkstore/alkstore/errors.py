@@ -82,7 +82,10 @@ class ScheduleQuarantined(AlkstoreError):
 
 
 class LockTimeout(AlkstoreError):
-    """A lock was not free within the time limit, or the wait was stopped."""
+    """A lock was not free within the time limit, or the wait was stopped.
+
+    Also: the block of a handle was entered that holds the lock no longer, or for another block.
+    """
 
 
 class NoTransaction(AlkstoreError):

@@ -10,7 +10,7 @@ from typing import Final
 
 from alkstore._typing import Self, override
 from alkstore.arguments import Seconds, positive_seconds
-from alkstore.errors import AlkstoreError, StoreClosed
+from alkstore.errors import AlkstoreError, LockTimeout, StoreClosed
 from alkstore.memory.access import Access, Sleeper
 from alkstore.memory.clock import later
 from alkstore.memory.leases import Lease, Leases
@@ -41,6 +41,7 @@ class MemoryLockHandle:
         self._released = False
         self._gone = False
         self._lost = False
+        self._entered = False
         self._holds_until = self._from_now(ttl)
         self._renew_at = self._from_now(ttl / RENEWALS_PER_TTL)
         self._sleeper = Sleeper(access, lease.name)
@@ -128,7 +129,20 @@ class MemoryLockHandle:
         ).start()
 
     def __enter__(self) -> Self:
-        """Return the handle."""
+        """Return the handle.
+
+        Raises:
+            LockTimeout: It was released, is known to be lost, or was entered before.
+        """
+        with self._access.data.lock:
+            if self._released or self.lost:
+                state = "was lost" if self.lost else "was released"
+                msg = f"lock {self.name!a} {state}: the block would run without it"
+                raise LockTimeout(msg)
+            if self._entered:
+                msg = f"lock {self.name!a} was entered before: each block takes a handle of its own"
+                raise LockTimeout(msg)
+            self._entered = True
         return self
 
     def __exit__(

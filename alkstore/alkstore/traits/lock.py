@@ -12,6 +12,8 @@ from alkstore.arguments import Seconds
 class LockHandle(Protocol):
     """One acquisition of a lock, and a context manager that releases it on exit.
 
+    It is entered once: each block takes a handle of its own.
+
     `renew` and `release` succeed only while the row is this owner's. A lapsed lease is
     free for all; one that lapsed but that nobody took can still be renewed.
     """
@@ -70,7 +72,12 @@ class LockHandle(Protocol):
         ...
 
     def __enter__(self) -> Self:
-        """Return the handle."""
+        """Return the handle; nobody is asked whether the lock is held.
+
+        Raises:
+            LockTimeout: The handle was released, is known to be lost, or was entered before:
+                the block would run without the lock, or would free it under another one.
+        """
         ...
 
     def __exit__(

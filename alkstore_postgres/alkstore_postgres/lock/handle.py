@@ -77,7 +77,12 @@ class PostgresLockHandle:
         return self._keeper.release()
 
     def __enter__(self) -> Self:
-        """Return the handle."""
+        """Return the handle.
+
+        Raises:
+            LockTimeout: It was released, is known to be lost, or was entered before.
+        """
+        self._keeper.enter()
         return self
 
     def __exit__(

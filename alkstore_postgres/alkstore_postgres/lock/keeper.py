@@ -8,7 +8,7 @@ import threading
 import time
 from typing import Final
 
-from alkstore.errors import AlkstoreError, StoreClosed
+from alkstore.errors import AlkstoreError, LockTimeout, StoreClosed
 from alkstore.runners.say import say
 from alkstore.stop_token import Parker
 from alkstore_postgres.database.ending import holding
@@ -54,6 +54,7 @@ class Keeper:
         self._released = False
         self._doubted = False
         self._failing = False
+        self._entry = threading.Lock()  # taken by the one block, and never given back
         self._parker = Parker()
         # The statements wait for nobody: two of one handle must not get in each other's way.
         self._exchange = threading.RLock()
@@ -77,6 +78,18 @@ class Keeper:
         threading.Thread(
             target=self._keep, name=f"alkstore-lock-{self.lease.name[:40]}", daemon=True
         ).start()
+
+    def enter(self) -> None:
+        """Let one block, ever, rely on the lease; see `PostgresLockHandle.__enter__`."""
+        if self._released or self.lost:
+            state = "lost" if self.lost else "released"
+            msg = f"lock {self.lease.name!a} was {state}: the block would run without it"
+            raise LockTimeout(msg)
+        if not self._entry.acquire(blocking=False):
+            msg = (
+                f"lock {self.lease.name!a} was entered before: each block takes a handle of its own"
+            )
+            raise LockTimeout(msg)
 
     def renew(self, ttl: float | None) -> bool:
         """Renew; see `PostgresLockHandle.renew`."""

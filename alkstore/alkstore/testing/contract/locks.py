@@ -196,6 +196,56 @@ class LocksContract(Contract):
             second = take(other)
         assert second.renew()
 
+    @pytest.mark.parametrize("end", ["its block", "release"])
+    def test_a_released_handle_lets_nobody_in(self, store: Store, end: str) -> None:
+        handle = take(store)
+        if end == "release":
+            assert handle.release()
+        else:
+            with handle:
+                pass
+        second = take(store)
+        with pytest.raises(LockTimeout, match="'door' was released"), handle:
+            pytest.fail("the block of a released lock ran")
+        assert not handle.lost
+        assert second.renew()
+
+    def test_a_handle_that_knows_its_loss_lets_nobody_in(
+        self, engine: EngineHarness, store: Store, other: Store
+    ) -> None:
+        handle = take(store, 10)
+        engine.advance(11)
+        take(other)
+        assert not handle.renew()
+        with pytest.raises(LockTimeout, match="'door' was lost"), handle:
+            pytest.fail("the block of a lost lock ran")
+
+    def test_a_handle_is_entered_once(self, store: Store, other: Store) -> None:
+        handle = take(store)
+        with handle:
+            with pytest.raises(LockTimeout, match="'door' was entered before"), handle:
+                pytest.fail("a second block of one handle ran")
+            # What was refused has not freed it under the block that runs.
+            assert other.try_lock("door", 60) is None
+        assert other.try_lock("door", 60) is not None
+
+    def test_of_many_who_enter_one_handle_at_once_one_gets_in(self, store: Store) -> None:
+        begin = threading.Barrier(4)
+
+        def come(handle: LockHandle) -> bool:
+            begin.wait(LIMIT)
+            try:
+                handle.__enter__()
+            except LockTimeout:
+                return False
+            return True
+
+        for _ in range(5):
+            handle = take(store)
+            comers = [Background(lambda: come(handle)) for _ in range(4)]  # noqa: B023
+            assert sorted(comer.result() for comer in comers) == [False, False, False, True]
+            assert handle.release()
+
     def test_a_free_lock_is_had_without_any_time_to_wait(self, store: Store) -> None:
         assert store.lock("door", 60, timeout=0).release()
 
