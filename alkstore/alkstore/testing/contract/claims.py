@@ -13,6 +13,9 @@ from alkstore.testing.contract.base import LIMIT, Background, Contract, claim, l
 from alkstore.testing.harness import EngineHarness
 from alkstore.traits import Queue, Store
 
+every_limit = pytest.mark.parametrize("limit", [1, 10])
+"""Of how many jobs a claim asks for what it meets on its way must not depend."""
+
 
 class ClaimsContract(Contract):
     """A claim takes what is due, in order, for one claimer alone."""
@@ -62,6 +65,11 @@ class ClaimsContract(Contract):
         jobs = queue.enqueue_many(range(5))
         assert [handle.id for handle in queue.claim("worker", 3)] == jobs[:3]
         assert [handle.id for handle in queue.claim("worker", 3)] == jobs[3:]
+
+    def test_a_claim_of_hundreds_takes_as_many_as_it_asked_for(self, queue: Queue) -> None:
+        jobs = queue.enqueue_many(range(1300))
+        for limit, expected in ((150, jobs[:150]), (1100, jobs[150:1250]), (10_000, jobs[1250:])):
+            assert [handle.id for handle in queue.claim("worker", limit)] == expected
 
     @pytest.mark.parametrize("limit", [0, -1, 10_001, 1.0, "1", None, True])
     def test_a_limit_out_of_range_is_refused(self, queue: Queue, limit: Any) -> None:
@@ -122,6 +130,20 @@ class ClaimsContract(Contract):
         again = claim(queue)
         assert (again.id, again.attempt) == (job, 2)
 
+    @every_limit
+    def test_a_lapsed_job_that_was_taken_over_is_in_the_hands_of_who_took_it(
+        self, engine: EngineHarness, store: Store, limit: int
+    ) -> None:
+        queue = store.queue("mail", visibility_timeout=10)
+        job = queue.enqueue(1)
+        assert queue.claim("the first", limit)
+        engine.advance(10)
+        with spanning(engine) as span:
+            assert queue.claim("the second", limit)
+        found = live(store, job)
+        assert (found.worker_id, found.claim_expires_at in span + 10) == ("the second", True)
+        assert queue.peek() == [found]
+
     def test_a_lapsed_job_takes_its_old_place_in_the_order(
         self, engine: EngineHarness, store: Store
     ) -> None:
@@ -146,8 +168,9 @@ class ClaimsContract(Contract):
         assert [letter.id for letter in queue.dead()] == [used_up]
         assert claim(queue).id == others[0]
 
+    @every_limit
     def test_a_lapsed_job_without_attempts_left_becomes_a_dead_letter(
-        self, engine: EngineHarness, store: Store
+        self, engine: EngineHarness, store: Store, limit: int
     ) -> None:
         queue = store.queue("mail", visibility_timeout=10, max_attempts=2, base_backoff=7)
         job = queue.enqueue("x")
@@ -155,7 +178,7 @@ class ClaimsContract(Contract):
             claim(queue)
             engine.advance(11)
         with spanning(engine) as span:
-            assert queue.claim("worker") == []
+            assert queue.claim("worker", limit) == []
         (letter,) = queue.dead()
         assert (letter.id, letter.error) == (job, "max attempts exceeded")
         assert (letter.attempts, letter.max_attempts, letter.payload) == (2, 2, "x")
@@ -164,8 +187,9 @@ class ClaimsContract(Contract):
         assert letter.died_at in span
         assert store.get_job(job) is None
 
+    @every_limit
     def test_what_a_claim_finds_used_up_or_expired_is_dead_for_all_when_it_returns(
-        self, engine: EngineHarness, store: Store, other: Store
+        self, engine: EngineHarness, store: Store, other: Store, limit: int
     ) -> None:
         queue = store.queue("mail", visibility_timeout=10, max_attempts=1)
         used_up = queue.enqueue_many(range(20), priority=1)
@@ -175,7 +199,7 @@ class ClaimsContract(Contract):
         good = queue.enqueue_many(range(2))
         before = other.queue("mail")
         assert (before.dead(), before.size()) == ([], 42)
-        assert claim(queue).id == good[0]
+        assert [handle.id for handle in queue.claim("worker", limit)] == good[:limit]
         errors = {letter.id: letter.error for letter in other.queue("mail").dead()}
         assert errors == {
             **dict.fromkeys(used_up, "max attempts exceeded"),
@@ -184,14 +208,15 @@ class ClaimsContract(Contract):
         assert [other.get_job(job) for job in errors] == [None] * 40
         assert other.queue("mail").size() == 2
 
+    @every_limit
     def test_an_expired_job_becomes_a_dead_letter(
-        self, engine: EngineHarness, store: Store, queue: Queue
+        self, engine: EngineHarness, store: Store, queue: Queue, limit: int
     ) -> None:
         job = queue.enqueue("x", expires=60)
         engine.advance(59)
         good = queue.enqueue("y", expires=60)
         engine.advance(1)
-        assert claim(queue).id == good
+        assert [handle.id for handle in queue.claim("worker", limit)] == [good]
         (letter,) = queue.dead()
         assert (letter.id, letter.error, letter.attempts) == (job, "expired", 0)
         assert store.get_job(job) is None
@@ -206,25 +231,27 @@ class ClaimsContract(Contract):
         assert queue.dead() == []
         assert handle.ack()
 
+    @every_limit
     def test_a_lapsed_job_that_has_expired_becomes_a_dead_letter(
-        self, engine: EngineHarness, store: Store
+        self, engine: EngineHarness, store: Store, limit: int
     ) -> None:
         queue = store.queue("mail", visibility_timeout=10)
         job = queue.enqueue(1, expires=5)
         claim(queue)
         engine.advance(11)
-        assert queue.claim("worker") == []
+        assert queue.claim("worker", limit) == []
         (letter,) = queue.dead()
         assert (letter.id, letter.error, letter.attempts) == (job, "expired", 1)
 
+    @every_limit
     def test_a_job_that_lapsed_in_its_last_attempt_died_of_that_though_it_has_expired_too(
-        self, engine: EngineHarness, store: Store
+        self, engine: EngineHarness, store: Store, limit: int
     ) -> None:
         queue = store.queue("mail", visibility_timeout=10, max_attempts=1)
         queue.enqueue(1, expires=5)
         claim(queue)
         engine.advance(11)
-        assert queue.claim("worker") == []
+        assert queue.claim("worker", limit) == []
         assert [letter.error for letter in queue.dead()] == ["max attempts exceeded"]
 
     def test_a_stale_handle_tells_of_its_own_claim(

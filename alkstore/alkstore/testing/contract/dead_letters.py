@@ -85,6 +85,14 @@ class DeadLettersContract(Contract):
         assert queue.dead() == []
         assert claim(queue).attempt == 1
 
+    def test_a_requeue_revives_some_and_of_none_none(self, store: Store, queue: Queue) -> None:
+        jobs = bury(queue, 3)
+        assert queue.requeue([]) == 0
+        assert (queue.size(), queue.stats().dead) == (0, 3)
+        assert queue.requeue(jobs[1:2]) == 1
+        assert live(store, jobs[1]).state == "pending"
+        assert {letter.id for letter in queue.dead()} == {jobs[0], jobs[2]}
+
     def test_purge_deletes_all_or_some_for_good(self, queue: Queue) -> None:
         jobs = bury(queue, 4)
         assert queue.purge([]) == 0

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from alkstore.error_text import MAX_ERROR_CHARACTERS, error_text
 from alkstore.errors import InvalidOption
 from alkstore.testing.contract.base import claim, live, spanning
 from alkstore.testing.contract.settling_many import LATER_CLAIMS, SettlingManyContract
@@ -34,6 +35,12 @@ HAPPENINGS: dict[str, Callable[[Queue, JobHandle], object]] = {
     "a retry at once": lambda _, handle: handle.retry("x", 0),
     "a requeue": lambda queue, handle: handle.fail("x") and queue.requeue([handle.id]),
 }
+ENDS: dict[str, Callable[[JobHandle, object], bool]] = {
+    "fail": lambda handle, error: handle.fail(error),
+    "retry": lambda handle, error: handle.retry(error),
+    "retry, delay": lambda handle, error: handle.retry(error, 5),
+}
+"""What makes a dead letter of a job in its last attempt."""
 
 LASTING = (
     "queue", "raw", "priority", "max_attempts", "visibility_timeout", "base_backoff", "schedule",
@@ -86,6 +93,23 @@ class SettlingContract(SettlingManyContract):
         (letter,) = queue.dead()
         assert (letter.id, letter.error, letter.attempts) == (held.id, "no such customer", 1)
         assert queue.size() == 0
+
+    @pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
+    @pytest.mark.parametrize(
+        "text", ["a\0b", "a\ud800b\udfff", "a" * 1_000_000], ids=["NUL", "surrogates", "endless"]
+    )
+    def test_the_text_of_an_error_has_no_nul_no_lone_surrogate_and_an_end(
+        self, queue: Queue, end: Callable[[JobHandle, object], bool], text: str
+    ) -> None:
+        for error in (text, ValueError(text)):
+            queue.enqueue(1, max_attempts=1)
+            assert end(claim(queue), error)
+            (letter,) = queue.dead()
+            assert letter.error == error_text(error)
+            assert "\0" not in letter.error
+            assert letter.error.encode("utf-8").startswith(b"a")
+            assert len(letter.error) <= MAX_ERROR_CHARACTERS
+            assert queue.purge() == 1
 
     def test_a_released_job_is_due_as_before_with_the_attempt_given_back(
         self, engine: EngineHarness, store: Store, queue: Queue

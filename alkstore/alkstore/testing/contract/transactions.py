@@ -53,6 +53,24 @@ class TransactionsContract(Contract):
         assert found.max_attempts == 4
         assert live(other, message).max_attempts == 5
 
+    def test_all_that_was_enqueued_in_one_transaction_is_there_in_its_order(
+        self, store: Store, other: Store
+    ) -> None:
+        with store.transaction() as tx:
+            mails: list[int] = []
+            texts: list[int] = []
+            messages: list[int] = []
+            for n in range(3):
+                mails.append(store.enqueue_tx(tx, "mail", n))
+                texts.append(store.enqueue_tx(tx, "text", -n))
+                messages.append(store.outbox_enqueue_tx(tx, "mail", n * 10))
+        found = [(one.id, one.payload) for one in other.outbox("mail").peek()]
+        assert found == list(zip(messages, [0, 10, 20], strict=True))
+        for name, jobs, payloads in (("mail", mails, [0, 1, 2]), ("text", texts, [0, -1, -2])):
+            claimed = other.queue(name).claim("worker", 10)
+            found = [(one.id, one.payload) for one in claimed]
+            assert found == list(zip(jobs, payloads, strict=True))
+
     def test_a_delay_counts_from_the_enqueue_not_from_the_commit(
         self, engine: EngineHarness, store: Store
     ) -> None:
