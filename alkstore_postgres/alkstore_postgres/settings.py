@@ -55,7 +55,7 @@ class OpenOptions(StoreOptions, total=False):
     Attributes:
         min_size: Connections that are kept open; 1 unless set.
         max_size: Connections at most; 10 unless set.
-        prepare_threshold: After how many runs a statement is prepared on the server; 5
+        prepare_threshold: After how many runs a statement is prepared on the server; 1
             unless set, ``None`` never (behind a pooler in transaction mode).
     """
 
@@ -149,7 +149,7 @@ def split_pool_settings(options: Mapping[str, Any]) -> tuple[PoolSettings, dict[
     if min_size > max_size:
         msg = f"min_size is {min_size}, more than max_size, which is {max_size}"
         raise InvalidOption(msg)
-    threshold = rest.pop("prepare_threshold", 5)
+    threshold = rest.pop("prepare_threshold", 1)
     if threshold is not None and (threshold != 0 or isinstance(threshold, bool)):
         threshold = positive_int(threshold, "prepare_threshold")
     return PoolSettings(min_size, max_size, threshold), rest

@@ -99,5 +99,5 @@ def test_none_counts_as_not_given() -> None:
 
 
 def test_of_the_prepare_threshold_none_is_a_value_as_it_is_for_the_driver() -> None:
-    assert split_pool_settings({})[0].prepare_threshold == 5
+    assert split_pool_settings({})[0].prepare_threshold == 1
     assert split_pool_settings({"prepare_threshold": None})[0].prepare_threshold is None

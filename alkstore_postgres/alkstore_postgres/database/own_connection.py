@@ -43,6 +43,14 @@ _LENT = (
 )
 """What an application may set on a connection that it is lent, and is set back."""
 
+_KEEP_PLANS = (
+    "SELECT CASE WHEN pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.=) {}"
+    " AND pg_catalog.current_setting('plan_cache_mode') OPERATOR(pg_catalog.=) 'auto'"
+    " THEN pg_catalog.set_config('plan_cache_mode', 'force_generic_plan', false) END IS NOT NULL"
+)
+"""Not where a pooler stands in between: the session is somebody else's as well. It hands out
+process ids of its own. And not where the application has decided for itself."""
+
 _Values = Sequence[Buffer | None]
 
 
@@ -59,6 +67,7 @@ class OwnConnection(psycopg.Connection[TupleRow]):
 
     _engine_cursor: OwnCursor | None = None
     _poll: Any = None
+    _keeps_plans = False
 
     @property
     def engine_cursor(self) -> OwnCursor:
@@ -67,6 +76,25 @@ class OwnConnection(psycopg.Connection[TupleRow]):
             self._engine_cursor = OwnCursor(self, self.prepare_threshold)
             self.prepare_threshold = None
         return self._engine_cursor
+
+    def keep_plans(self) -> None:
+        """Have the server plan a prepared statement once, for all values.
+
+        By itself it plans the first runs of each anew, and some of them ever again, which takes
+        longer than to run them. All of the engine's statements are planned well without
+        their values.
+
+        Raises:
+            psycopg.Error: The connection is lost.
+        """
+        try:
+            text = _KEEP_PLANS.format(self.info.backend_pid)
+            row = self.execute(text, prepare=False).fetchone()
+        except psycopg.Error:
+            if self.closed:
+                raise
+            return  # some server that does not know it
+        self._keeps_plans = row is not None and bool(row[0])
 
     def is_silent(self) -> bool:
         """Return whether the server is there, as far as is known, and has said nothing.
@@ -86,10 +114,17 @@ class OwnConnection(psycopg.Connection[TupleRow]):
 
         Its settings in this process are afterwards what they were. Settings of the server's
         session stay as the application left them, with the exception of the client encoding:
-        names would become others, so that a connection in another one is closed. Nothing is
-        sent for it.
+        names would become others, so that a connection in another one is closed. For the first
+        loan of a connection its plans are the application's affair again, in one round trip;
+        after that nothing is sent for a loan.
+
+        Raises:
+            psycopg.Error: The connection is lost.
         """
         assert self.engine_cursor is not None  # noqa: S101 - it takes the threshold over
+        if self._keeps_plans:
+            self.execute("RESET plan_cache_mode")
+            self._keeps_plans = False
         former = {name: getattr(self, name) for name in _LENT}
         adapters = AdaptersMap(self.adapters)
         handlers = (list(self._notice_handlers), list(self._notify_handlers))

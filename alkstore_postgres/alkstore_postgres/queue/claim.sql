@@ -132,11 +132,58 @@ FROM overdue
 LEFT JOIN claimed ON true
 ORDER BY claimed.priority DESC, claimed.run_at, claimed.id;
 
+-- name: claim_some
+-- Claims up to {limit} jobs of a queue's highest priority and returns them, in any order; or
+-- nothing at all when something has to be swept first, or when the highest priority has nothing
+-- due: then the full statement above has to look. The same indexes carry it, and what it claims
+-- is what that one would have claimed first. For few jobs the server takes longer to set a
+-- statement up than to run it, so there is as little of it as can be.
+UPDATE {schema}.jobs SET
+    claimable = false,
+    claim_id = %(claim_id)s,
+    worker_id = %(worker_id)s,
+    attempts = jobs.attempts + 1,
+    claim_expires_at = pg_catalog.statement_timestamp()
+        + pg_catalog.make_interval(secs => jobs.visibility_timeout)
+WHERE jobs.id = ANY (ARRAY(
+    SELECT jobs.id FROM {schema}.jobs
+    WHERE jobs.queue = %(queue)s AND jobs.claimable
+        AND jobs.priority = (
+            SELECT jobs.priority FROM {schema}.jobs
+            WHERE jobs.queue = %(queue)s AND jobs.claimable
+            ORDER BY jobs.priority DESC
+            LIMIT 1
+        )
+        AND jobs.run_at <= pg_catalog.statement_timestamp()
+        AND (jobs.expires_at IS NULL OR jobs.expires_at > pg_catalog.statement_timestamp())
+        AND NOT (SELECT
+            EXISTS (
+                SELECT FROM {schema}.jobs
+                WHERE jobs.queue = %(queue)s AND NOT jobs.claimable
+                    AND jobs.claim_expires_at <= pg_catalog.statement_timestamp()
+            )
+            OR EXISTS (
+                SELECT FROM {schema}.jobs
+                WHERE jobs.queue = %(queue)s AND jobs.claimable
+                    AND jobs.expires_at <= pg_catalog.statement_timestamp()
+            )
+        )
+    ORDER BY jobs.run_at, jobs.id
+    LIMIT {limit}
+    FOR UPDATE SKIP LOCKED
+))
+RETURNING
+    pg_catalog.set_config('synchronous_commit', 'off', true) IS NULL,
+    EXTRACT(
+        EPOCH FROM pg_catalog.clock_timestamp() - pg_catalog.statement_timestamp()
+    )::pg_catalog.float8,
+    NULL::pg_catalog.float8,
+    jobs.id, jobs.payload, jobs.attempts, jobs.max_attempts, jobs.visibility_timeout,
+    jobs.base_backoff, jobs.enqueued_at, jobs.schedule, jobs.scheduled_for,
+    jobs.priority, jobs.run_at;
+
 -- name: claim_more
--- Claims {limit} jobs of a queue's highest priority and returns them, in any order; or nothing
--- at all when there are not so many, when something has to be swept first, or when the
--- highest priority has nothing due: then the full statement above has to look. The same
--- indexes carry it, and what it claims is what that one would have claimed.
+-- The same for {limit} jobs exactly, or nothing at all when there are not so many.
 WITH picked AS MATERIALIZED (
     SELECT jobs.id FROM {schema}.jobs
     WHERE jobs.queue = %(queue)s AND jobs.claimable

@@ -4,12 +4,22 @@ The full claim statement answers everything at once: several priorities, what ha
 when something becomes due. Most of its time goes into setting it up. While a queue has plenty
 of jobs none of that is needed, and the short statement, which claims as many as were asked for
 of the highest priority or nothing, says the same in two thirds of the time.
+
+A worker that sleeps alone in its process, and found a job after each of the last wakes, will find
+one after the next wake too. Where workers of several processes are woken for one job, all but
+one of them come too late, and the full statement has to tell them until when to sleep.
 """
 
 from __future__ import annotations
 
 _REST = 32
 """After a short statement that claimed nothing so many claims are full ones."""
+
+_WAKES = 4
+"""After so many wakes in a row that led to a job the next one is trusted ..."""
+
+_MOST_WAKES = 64
+"""... and after twice as many each time that the short statement claimed nothing, up to this."""
 
 
 class ClaimStreaks:
@@ -21,6 +31,7 @@ class ClaimStreaks:
 
     def __init__(self) -> None:
         self._rests: dict[str, int] = {}
+        self._wakes: dict[str, tuple[int, int]] = {}
 
     def goes_on(self, queue: str) -> bool:
         """Return whether to try the short statement."""
@@ -40,3 +51,28 @@ class ClaimStreaks:
         ones, or something lapses all the time, and the next one would fail as well.
         """
         self._rests[queue] = _REST
+
+    def trusts(self, queue: str) -> bool:
+        """Return whether to follow a wake with the short statement."""
+        good, needed = self._wakes.get(queue, _NO_WAKES)
+        return good >= needed
+
+    def kept(self, queue: str) -> None:
+        """Note that the short statement after a wake has claimed a job."""
+        self._wakes[queue] = (_WAKES, _WAKES)
+
+    def deceived(self, queue: str) -> None:
+        """Note that it claimed nothing.
+
+        Another process was quicker; or jobs are delayed at a priority above the ready ones,
+        and the next one would fail as well.
+        """
+        self._wakes[queue] = (0, min(self._wakes.get(queue, _NO_WAKES)[1] * 2, _MOST_WAKES))
+
+    def woken(self, queue: str, *, found: bool) -> None:
+        """Note whether a full statement after a wake has claimed a job."""
+        good, needed = self._wakes.get(queue, _NO_WAKES)
+        self._wakes[queue] = (good + 1 if found else 0, needed)
+
+
+_NO_WAKES = (0, _WAKES)

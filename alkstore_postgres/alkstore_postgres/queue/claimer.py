@@ -82,8 +82,10 @@ class Claimer:
             # Of many idle workers of this process a wake rouses one.
             self._hub.attach(queue, sleeper.wake, shared=True)
             while stop is None or not stop.cancelled:
+                # Where others sleep beside this one, it has to tell whether there is more for them.
+                hinted = sleeper.woken and self._hub.is_alone(queue)
                 sleeper.woken = False
-                claim = _Claim(queue, worker_id, limit)
+                claim = _Claim(queue, worker_id, limit, hinted=hinted)
                 handles, nap = self._try(claim)
                 if handles:
                     more = claim.more
@@ -123,26 +125,45 @@ class Claimer:
 
     def _look(self, claim: _Claim) -> tuple[list[PostgresJobHandle], float | None]:
         """Claim with a full look; also return in how many seconds more becomes due."""
-        if self._streaks.goes_on(claim.queue):
-            rows = self._claim_more(claim)
-            if rows:
-                claim.more = True  # as far as it tells
-                self._looked(claim, rows)
-                return self._handles(claim, rows), None
-            self._streaks.broke(claim.queue)
+        rows = self._claim_shortly(claim)
+        if rows:
+            claim.more = True  # as far as it tells
+            self._looked(claim, rows)
+            return self._handles(claim, rows), None
         rows = self._database.fetch_all(self._statement(claim), claim.params())
         if rows[0][_OVERDUE]:
             rows = self._sweep_and_look(claim)
         self._looked(claim, rows)
+        if claim.hinted:
+            self._streaks.woken(claim.queue, found=rows[0][_ID] is not None)
         claim.more = bool(rows[0][_MORE])  # NULL: fewer than were asked for
         self._streaks.looked(claim.queue, more=claim.more)
         return self._handles(claim, rows), rows[0][_DUE]
 
-    def _claim_more(self, claim: _Claim) -> list[TupleRow]:
-        """Claim as many as are asked for with the short statement, or none."""
-        query = self._sql.variant("claim_more", claim.limit)
-        rows = self._database.fetch_all(query, claim.params())
-        rows.sort(key=lambda row: (row[_RUN_AT], row[_ID]))
+    def _claim_shortly(self, claim: _Claim) -> list[TupleRow]:
+        """Claim with a short statement where that is likely to be enough."""
+        queue = claim.queue
+        if self._streaks.goes_on(queue):
+            # Of one job there are enough, or none.
+            rows = self._claim_by("claim_some" if claim.limit == 1 else "claim_more", claim)
+            if not rows:
+                self._streaks.broke(queue)
+        elif claim.hinted and self._streaks.trusts(queue):
+            rows = self._claim_by("claim_some", claim)
+            if rows:
+                self._streaks.kept(queue)
+            else:
+                self._streaks.deceived(queue)
+                claim.hinted = False  # what the full statement finds says nothing of wakes
+        else:
+            rows = []
+        return rows
+
+    def _claim_by(self, name: str, claim: _Claim) -> list[TupleRow]:
+        """Run one of the short statements; return what it claimed in the claim order."""
+        rows = self._database.fetch_all(self._sql.variant(name, claim.limit), claim.params())
+        if len(rows) > 1:
+            rows.sort(key=lambda row: (row[_RUN_AT], row[_ID]))
         return rows
 
     def _looked(self, claim: _Claim, rows: list[TupleRow]) -> None:
@@ -201,14 +222,19 @@ class _Sleeper:
 
 
 class _Claim:
-    """One call: its arguments, the identity that its claims will have, whether there is more."""
+    """One call: its arguments, the identity that its claims will have, whether there is more.
 
-    __slots__ = ("claim_id", "limit", "more", "queue", "worker_id")
+    Attributes:
+        hinted: Whether it follows a wake that was for nobody else.
+    """
 
-    def __init__(self, queue: str, worker_id: str, limit: int) -> None:
+    __slots__ = ("claim_id", "hinted", "limit", "more", "queue", "worker_id")
+
+    def __init__(self, queue: str, worker_id: str, limit: int, *, hinted: bool = False) -> None:
         self.queue = queue
         self.worker_id = worker_id
         self.limit = limit
+        self.hinted = hinted
         self.claim_id = uuid.uuid4()
         self.more = False
 

@@ -175,6 +175,10 @@ class WakeHub:
         self._follow_fork()
         self._waiters.pass_on(name)
 
+    def is_alone(self, name: str) -> bool:
+        """Return whether at most one shared sink of *name* is attached in this process."""
+        return self._waiters.count(name) <= 1
+
     def wake_here(self, name: str) -> None:
         """Wake the waiters of this process, without a round trip."""
         self._follow_fork()

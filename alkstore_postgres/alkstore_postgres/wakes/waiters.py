@@ -54,6 +54,10 @@ class Waiters:
                     del kind[name]
                 return
 
+    def count(self, name: str) -> int:
+        """Return how many shared sinks *name* has."""
+        return len(self._shared.get(name, ()))
+
     def wake(self, name: str) -> None:
         """Call the sinks of *name*, and one of its shared ones."""
         self._call(name, self._sinks.get(name, ()))

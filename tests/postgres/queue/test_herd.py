@@ -48,15 +48,15 @@ class Herd:
         self._lock = threading.Lock()
         self._stop = StopToken()
         self._threads = [threading.Thread(target=self._work) for _ in range(WORKERS)]
-        variant = Statements.variant
+        render = Statements._render
 
-        def counted(statements: Statements, name: str, number: int) -> bytes:
+        def counted(statements: Statements, name: str, limit: int | None) -> bytes:
             if name.startswith("claim"):
                 with self._lock:
                     self.claims += 1
-            return variant(statements, name, number)
+            return render(statements, name, limit)
 
-        patch.setattr(Statements, "variant", counted)
+        patch.setattr(Statements, "_render", counted)
 
     def start(self, store: PostgresStore) -> None:
         """Return when all of them sleep."""
@@ -138,7 +138,7 @@ def idle_worker(parent: Parent, conninfo: str, schema: str) -> None:
 
 
 def claims(traffic: Traffic) -> int:
-    return sum("WITH RECURSIVE levels" in one for one in traffic.statements)
+    return sum("SET claimable = false" in one for one in traffic.statements)
 
 
 def quiet(traffic: Traffic, done: Callable[[], bool]) -> int:
