@@ -61,7 +61,7 @@ def test_the_django_application_is_tested_as_the_page_says(
     page = HOW_TO / "test-your-application.md"
     write(page, tmp_path)
     (_, command) = commands(page)
-    assert "Ran 4 tests" in run(command, tmp_path, DATABASE_URL=database_url)
+    assert "Ran 5 tests" in run(command, tmp_path, DATABASE_URL=database_url)
 
 
 @pytest.mark.timeout(300)
