@@ -44,9 +44,9 @@ _LENT = (
 """What an application may set on a connection that it is lent, and is set back."""
 
 _KEEP_PLANS = (
-    "SELECT CASE WHEN pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.=) {}"
-    " AND pg_catalog.current_setting('plan_cache_mode') OPERATOR(pg_catalog.=) 'auto'"
-    " THEN pg_catalog.set_config('plan_cache_mode', 'force_generic_plan', false) END IS NOT NULL"
+    b"SELECT CASE WHEN pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.=) %d"
+    b" AND pg_catalog.current_setting('plan_cache_mode') OPERATOR(pg_catalog.=) 'auto'"
+    b" THEN pg_catalog.set_config('plan_cache_mode', 'force_generic_plan', false) END IS NOT NULL"
 )
 """Not where a pooler stands in between: the session is somebody else's as well. It hands out
 process ids of its own. And not where the application has decided for itself."""
@@ -88,8 +88,7 @@ class OwnConnection(psycopg.Connection[TupleRow]):
             psycopg.Error: The connection is lost.
         """
         try:
-            text = _KEEP_PLANS.format(self.info.backend_pid)
-            row = self.execute(text, prepare=False).fetchone()
+            row = self.execute(_KEEP_PLANS % self.info.backend_pid, prepare=False).fetchone()
         except psycopg.Error:
             if self.closed:
                 raise
