@@ -24,6 +24,8 @@ MAX_SECONDS: Final = 36_500 * 86_400.0
 LARGEST_ID: Final = 2**63 - 1
 """The largest id of a job."""
 
+_NO_COLLECTIONS: Final = (str, bytes, bytearray, memoryview, Mapping)
+
 SHORTEST: Final = 0.001
 """The shortest duration where one of zero makes no sense, in seconds."""
 
@@ -90,10 +92,15 @@ def listed(values: object, name: str) -> list[Any]:
     """Return the items of an iterable.
 
     Raises:
-        InvalidOption: *values* cannot be iterated over.
+        InvalidOption: *values* cannot be iterated over, or it is text, bytes or a mapping: who
+            gives one of these means one item, or the mapping's values.
     """
-    if not isinstance(values, Iterable):
-        msg = f"{name} must be iterable, not {shown(values)}"
+    if not isinstance(values, Iterable) or isinstance(values, _NO_COLLECTIONS):
+        # Only its type is told: it may be a payload.
+        msg = (
+            f"{name} must be iterable, a list for example, but no text, bytes or mapping; "
+            f"given was a {type(values).__name__} (one item goes into a list)"
+        )
         raise InvalidOption(msg)
     return list(values)
 

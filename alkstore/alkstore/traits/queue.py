@@ -64,7 +64,8 @@ class Queue(Protocol):
         Raises:
             EncodeError: As `enqueue`; the message says which one.
             PayloadTooLarge: As `enqueue`.
-            InvalidOption: As `enqueue`, or *payloads* cannot be iterated over.
+            InvalidOption: As `enqueue`, or *payloads* cannot be iterated over, or is text,
+                bytes or a mapping.
             DatabaseError: As `enqueue`.
         """
         ...

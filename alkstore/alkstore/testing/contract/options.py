@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import UserDict
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from typing import Any, cast
@@ -69,6 +70,20 @@ ENQUEUES: dict[str, Callable[[Store, Any], object]] = {
     "outbox_enqueue_tx": _outbox_tx,
 }
 
+COLLECTIONS: dict[str, tuple[str, Callable[[Queue, Any], object]]] = {
+    "enqueue_many": ("payloads", lambda queue, values: queue.enqueue_many(values)),
+    "ack_many": ("handles", lambda queue, values: queue.ack_many(values)),
+    "heartbeat_many": ("handles", lambda queue, values: queue.heartbeat_many(values)),
+    "requeue": ("ids", lambda queue, values: queue.requeue(values)),
+    "purge": ("ids", lambda queue, values: queue.purge(values)),
+}
+"""Calls that take many of something: the argument's name, and the call."""
+
+NO_COLLECTIONS: list[Any] = [
+    *("abc", "", b"\x01", b"", bytearray(b"1"), memoryview(b"1")),
+    *({1: "mail"}, {}, UserDict({1: 2}), 1),
+]
+
 
 class OptionsContract(Contract):
     """Options are resolved once; what is unknown or impossible is refused and leaves no trace."""
@@ -93,6 +108,15 @@ class OptionsContract(Contract):
         for options in cast("list[Any]", SCHEDULE):
             with refused(InvalidOption, options):
                 store.schedule("s", "@every 1h", "mail", 1, **options)
+        assert is_empty(store)
+
+    @pytest.mark.parametrize(("name", "enter"), COLLECTIONS.values(), ids=COLLECTIONS)
+    def test_text_bytes_and_mappings_are_no_collections_of_items(
+        self, store: Store, name: str, enter: Callable[[Queue, Any], object]
+    ) -> None:
+        for values in NO_COLLECTIONS:
+            with pytest.raises(InvalidOption, match=f"^{name} must be iterable, a list .* given"):
+                enter(store.queue("mail"), values)
         assert is_empty(store)
 
     def test_a_job_without_options_has_the_defaults(
