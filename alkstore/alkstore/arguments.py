@@ -88,6 +88,18 @@ def positive_int(value: object, name: str, *, most: int = 1_000_000) -> int:
     return int(value)
 
 
+def true_or_false(value: object, name: str) -> bool:
+    """Return a ``bool``; nothing else is taken for one.
+
+    Raises:
+        InvalidOption: It is neither ``True`` nor ``False``.
+    """
+    if not isinstance(value, bool):
+        msg = f"{name} must be True or False, not {shown(value)}"
+        raise InvalidOption(msg)
+    return value
+
+
 def listed(values: object, name: str) -> list[Any]:
     """Return the items of an iterable.
 

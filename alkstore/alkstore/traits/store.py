@@ -96,7 +96,7 @@ class Store(Scheduler, Protocol):
 
         Raises:
             InvalidName: *name* breaks the naming rule (`ReservedName` when reserved).
-            InvalidOption: *ttl* or *owner* is impossible.
+            InvalidOption: *ttl*, *owner* or *keep_alive* is impossible.
         """
         ...
 
@@ -125,7 +125,7 @@ class Store(Scheduler, Protocol):
 
         Raises:
             InvalidName: *name* breaks the naming rule (`ReservedName` when reserved).
-            InvalidOption: *ttl*, *timeout*, *stop* or *owner* is impossible.
+            InvalidOption: *ttl*, *timeout*, *stop*, *owner* or *keep_alive* is impossible.
             LockTimeout: The time was up, or *stop* was cancelled.
         """
         ...

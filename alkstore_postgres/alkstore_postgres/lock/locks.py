@@ -7,7 +7,7 @@ import secrets
 import time
 from typing import Final
 
-from alkstore.arguments import Seconds, positive_seconds, wait_seconds
+from alkstore.arguments import Seconds, positive_seconds, true_or_false, wait_seconds
 from alkstore.errors import InvalidName, InvalidOption, LockTimeout
 from alkstore.names import check_name
 from alkstore.stop_token import Parker, StopToken, check_optional_stop
@@ -51,7 +51,7 @@ class Locks:
 
         Raises:
             InvalidName: *name* breaks the naming rule (`ReservedName` when reserved).
-            InvalidOption: *ttl* or *owner* is impossible.
+            InvalidOption: *ttl*, *owner* or *keep_alive* is impossible.
             DatabaseError: The database failed; if the lock was taken nevertheless, its
                 lease ends by itself.
         """
@@ -141,7 +141,7 @@ class Locks:
             check_name(name, "lock"),
             positive_seconds(ttl, "ttl"),
             secrets.token_hex(16) if owner is None else _check_owner(owner),
-            keep_alive=keep_alive,
+            keep_alive=true_or_false(keep_alive, "keep_alive"),
         )
 
 

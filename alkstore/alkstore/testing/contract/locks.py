@@ -363,3 +363,11 @@ class LocksContract(Contract):
         with pytest.raises(InvalidOption):
             store.lock("door", ttl, timeout=0)
         assert take(store).release()
+
+    @pytest.mark.parametrize("keep", [float("nan"), "", "yes", -1, 0, 1, None, []], ids=repr)
+    def test_a_lock_is_kept_alive_or_it_is_not(self, store: Store, keep: Any) -> None:
+        with pytest.raises(InvalidOption, match=r"^keep_alive must be True or False, not "):
+            store.try_lock("door", 60, keep_alive=keep)
+        with pytest.raises(InvalidOption, match=r"^keep_alive must be True or False, not "):
+            store.lock("door", 60, timeout=0, keep_alive=keep)
+        assert take(store).release()
