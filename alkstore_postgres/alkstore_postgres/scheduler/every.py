@@ -37,7 +37,8 @@ def parse_every(spec: object) -> int:
         InvalidSpec: It is not a ``str``, not in the grammar, or out of range.
     """
     if not isinstance(spec, str):
-        raise InvalidSpec(f"invalid spec: a str is needed, {type(spec).__name__} was given")
+        msg = f"invalid spec: a str is needed, {type(spec).__name__} was given; {_ALLOWED}"
+        raise InvalidSpec(msg)
     match = _GRAMMAR.fullmatch(spec)
     if match is None:
         raise InvalidSpec(f"invalid spec {_shown(spec)}: {_ALLOWED}")

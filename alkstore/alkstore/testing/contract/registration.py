@@ -63,6 +63,12 @@ class RegistrationContract(RegisteringAgainContract, PausingContract):
                 store.schedule("s", spec, "q", 1)
         assert store.schedules() == []
 
+    def test_a_refused_spec_is_told_what_is_allowed(self, store: Store) -> None:
+        for spec in NO_SPECS:
+            with pytest.raises(InvalidSpec) as refusal:
+                store.schedule("s", spec, "q", 1)
+            assert "@every <n><unit>" in str(refusal.value), spec
+
     def test_a_registration_returns_the_row_as_stored(
         self, engine: EngineHarness, store: Store, other: Store
     ) -> None:
