@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Sequence
 from datetime import timedelta
 
@@ -112,8 +113,8 @@ class Inspection:
                 if row.job.queue == queue
                 and (after is None or (row.died_at, row.job.id) < (after.died_at, after.id))
             ]
-            rows.sort(key=lambda row: (row.died_at, row.job.id), reverse=True)
-            return [self._dead_job(row) for row in rows[:limit]]
+            latest = heapq.nlargest(limit, rows, key=lambda row: (row.died_at, row.job.id))
+            return [self._dead_job(row) for row in latest]
 
     def requeue(self, queue: str, ids: Sequence[int]) -> int:
         """Make dead letters of *queue* live again; return how many there were."""

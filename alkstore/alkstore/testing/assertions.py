@@ -33,7 +33,7 @@ class Inspectable(Protocol):
         """Return live jobs."""
         ...
 
-    def dead(self, limit: int = ...) -> list[DeadJob]:
+    def dead(self, limit: int = ..., after: DeadJob | None = ...) -> list[DeadJob]:
         """Return dead letters."""
         ...
 

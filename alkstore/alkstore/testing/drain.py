@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from typing import Final, Literal
 
 from alkstore.arguments import positive_int
 from alkstore.runners.attempt import attempt, settle
 from alkstore.runners.work import call, check_work
-from alkstore.testing.assertions import MOST, Inspectable
+from alkstore.testing.assertions import Inspectable
 from alkstore.traits import Delivery, Handler, JobHandle, Outbox, Queue, Store
 
 Fate = Literal["acked", "retried", "dead", "released", "gone"]
@@ -16,6 +17,9 @@ Fate = Literal["acked", "retried", "dead", "released", "gone"]
 had not been claimed, or taken away meanwhile (cancelled, or claimed by another)."""
 
 _WORKER: Final = "alkstore.testing"
+
+_ROUNDING: Final = timedelta(milliseconds=1)
+"""The end of a claim, less its length, is its begin to within so much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +111,10 @@ def drain(
     source = store.queue(queue)
     while _may_go_on(done, source, limit) and (handles := source.claim(_WORKER)):
         (handle,) = handles
+        begun_at = _begun_at(store, handle)
         outcome = attempt(handler, handle, exits=(KeyboardInterrupt,))
         settle(handle, outcome)
-        fate = _fate(store, source, handle)
+        fate = _fate(store, source, handle, begun_at)
         done.runs.append(Ran(handle.id, handle.attempt, fate, outcome.raised))
         _raise_if_wished(outcome.raised, raising=raising)
     return done
@@ -127,30 +132,55 @@ def deliver_all(
     limit = positive_int(limit, "limit")
     done = Drained()
     source = store.outbox(outbox)
-    seen: list[tuple[JobHandle, BaseException | None]] = []
+    seen: list[tuple[JobHandle, datetime, BaseException | None]] = []
 
     def observed(handle: JobHandle) -> None:
+        begun_at = _begun_at(store, handle)
         try:
             call(delivery, handle)
         except BaseException as error:
-            seen.append((handle, error))
+            seen.append((handle, begun_at, error))
             raise
-        seen.append((handle, None))
+        seen.append((handle, begun_at, None))
 
     while _may_go_on(done, source, limit) and source.run_once(_WORKER, observed):
-        handle, raised = seen[-1]
-        done.runs.append(Ran(handle.id, handle.attempt, _fate(store, source, handle), raised))
+        handle, begun_at, raised = seen[-1]
+        fate = _fate(store, source, handle, begun_at)
+        done.runs.append(Ran(handle.id, handle.attempt, fate, raised))
         _raise_if_wished(raised, raising=raising)
     return done
 
 
-def _fate(store: Store, source: Inspectable, handle: JobHandle) -> Fate:
+def _begun_at(store: Store, handle: JobHandle) -> datetime:
+    """Return since when, on the store clock, *handle* has its claim, or a moment before."""
+    job = store.get_job(handle.id)
+    if job is None or job.claim_expires_at is None:  # it was taken away already
+        return handle.enqueued_at
+    return job.claim_expires_at - job.visibility_timeout - _ROUNDING
+
+
+def _fate(store: Store, source: Inspectable, handle: JobHandle, begun_at: datetime) -> Fate:
     if not handle.settled:
         return "gone"
     job = store.get_job(handle.id)
     if job is not None:
         return "retried" if job.attempts >= handle.attempt else "released"
-    return "dead" if any(letter.id == handle.id for letter in source.dead(MOST)) else "acked"
+    return "dead" if _has_died(source, handle.id, begun_at) else "acked"
+
+
+def _has_died(source: Inspectable, job_id: int, since: datetime) -> bool:
+    """Return whether a job is a dead letter that died at *since* or later.
+
+    Reads two letters at the most for each moment in which one has died since then, however
+    many died in it: the latest come first, and of one moment those with the largest ids.
+    """
+    after = None
+    while letters := source.dead(1, after):
+        (letter,) = letters
+        if letter.id == job_id or letter.died_at < since:
+            return letter.id == job_id
+        after = replace(letter, id=job_id + 1 if letter.id > job_id else 1)
+    return False
 
 
 def _may_go_on(done: Drained, source: Queue | Outbox, limit: int) -> bool:
