@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable
 
 import pytest
@@ -15,6 +17,7 @@ from alkstore.testing.contract.base import (
     Contract,
     claim,
     fall_asleep,
+    wait_until,
 )
 from alkstore.traits import Listener, Store
 from alkstore.values import Wake
@@ -140,6 +143,23 @@ class WakesContract(Contract):
         assert waiter.result(PROMPT) is None
         assert iteration.result(PROMPT) == []
         assert listener.wait(0) is None
+
+    def test_a_listener_that_was_dropped_is_collected_heard_or_not(self, store: Store) -> None:
+        listeners = [store.listen("news"), store.listen("news", "sport")]
+        store.notify("news")
+        assert hears(listeners[0], "news")
+        dropped = [weakref.ref(listener) for listener in listeners]
+        listeners.clear()
+
+        def are_gone() -> bool:
+            gc.collect()
+            return all(ref() is None for ref in dropped)
+
+        wait_until(are_gone, PROMPT)
+        store.notify("news")
+        with store.listen("news") as another:
+            store.notify("news")
+            assert hears(another, "news")
 
     def test_an_iteration_yields_wakes(self, store: Store) -> None:
         listener = store.listen("news")
