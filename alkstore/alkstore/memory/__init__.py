@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from alkstore.memory.clock import Clock, ManualClock, SystemClock
 from alkstore.memory.data import MemoryData
+from alkstore.memory.settings import MemoryOptions
 from alkstore.memory.store import MemoryStore
 from alkstore.memory.transaction import MemoryTransaction
 
@@ -16,6 +17,7 @@ __all__ = [
     "Clock",
     "ManualClock",
     "MemoryData",
+    "MemoryOptions",
     "MemoryStore",
     "MemoryTransaction",
     "SystemClock",

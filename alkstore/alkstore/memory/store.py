@@ -11,10 +11,8 @@ from typing import Any
 
 from alkstore._typing import Self, Unpack, override
 from alkstore.arguments import Seconds, positive_int
-from alkstore.codec import DEFAULT_MAX_PAYLOAD_BYTES, Codec, JsonCodec
-from alkstore.errors import InvalidOption
 from alkstore.memory.access import Access
-from alkstore.memory.clock import Clock, SystemClock
+from alkstore.memory.clock import Clock
 from alkstore.memory.data import MemoryData
 from alkstore.memory.forks import Alive
 from alkstore.memory.inspection import Inspection
@@ -26,6 +24,7 @@ from alkstore.memory.outbox import MemoryOutbox
 from alkstore.memory.queue import MemoryQueue, check_id
 from alkstore.memory.runners import scheduler_runner
 from alkstore.memory.schedules import Schedules
+from alkstore.memory.settings import MemoryOptions, resolve_memory
 from alkstore.memory.transaction import MemoryTransaction, join
 from alkstore.names import check_name, outbox_queue
 from alkstore.options import (
@@ -45,7 +44,6 @@ from alkstore.traits import Delivery, Handler, Listener, LockHandle, Outbox, Que
 from alkstore.values import Job, Schedule
 
 _MOST_THREADS = 1_000
-_LARGEST_PAYLOAD = 256 * 1024 * 1024
 
 
 class MemoryStore:
@@ -56,28 +54,16 @@ class MemoryStore:
     the two does later, the other never sees.
 
     Args:
-        clock: The store clock; ``None``: `SystemClock`. A `ManualClock` stands still until
-            it is stepped.
-        codec: Turns payloads into bytes; JSON unless set.
-        max_payload_bytes: The largest encoded payload; 1 MiB unless set.
-        data: The tables of another store, to play several processes over one database;
-            their clock is used. See also `sibling`.
+        **options: See `MemoryOptions`.
 
     Raises:
-        InvalidOption: An option is impossible, or *clock* and *data* were both given.
+        InvalidOption: An option is unknown or impossible, or *clock* and *data* were both
+            given.
     """
 
-    def __init__(
-        self,
-        *,
-        clock: Clock | None = None,
-        codec: Codec | None = None,
-        max_payload_bytes: int | None = None,
-        data: MemoryData | None = None,
-    ) -> None:
-        self._access = Access(
-            _check_data(clock, data), _check_codec(codec), _check_limit(max_payload_bytes)
-        )
+    def __init__(self, **options: Unpack[MemoryOptions]) -> None:
+        settings = resolve_memory(options)
+        self._access = Access(settings.data, settings.codec, settings.max_payload_bytes)
         self._locks = Locks(self._access)
         self._schedules = Schedules(self._access)
         self._leading = Leading(self._access, self._schedules)
@@ -318,38 +304,6 @@ class MemoryStore:
         data = self._access.data
         closed = " closed" if self._access.closed else ""
         return f"<{type(self).__name__}{closed}: {len(data.jobs)} jobs, {len(data.dead)} dead>"
-
-
-def _check_data(clock: object, data: object) -> MemoryData:
-    if data is None:
-        if clock is None:
-            return MemoryData(SystemClock())
-        if isinstance(clock, type) or not isinstance(clock, Clock):
-            msg = "clock must be an object with now, nap, attach and detach, such as ManualClock()"
-            raise InvalidOption(msg)
-        return MemoryData(clock)
-    if clock is not None:
-        msg = "clock and data were both given; the tables have a clock of their own"
-        raise InvalidOption(msg)
-    if not isinstance(data, MemoryData):
-        msg = f"data must be the data of another MemoryStore, not a {type(data).__name__}"
-        raise InvalidOption(msg)
-    return data
-
-
-def _check_codec(codec: object) -> Codec:
-    if codec is None:
-        return JsonCodec()
-    if isinstance(codec, type) or not isinstance(codec, Codec):
-        msg = "codec must be an object with encode(value) and decode(bytes)"
-        raise InvalidOption(msg)
-    return codec
-
-
-def _check_limit(max_payload_bytes: object) -> int:
-    if max_payload_bytes is None:
-        return DEFAULT_MAX_PAYLOAD_BYTES
-    return positive_int(max_payload_bytes, "max_payload_bytes", most=_LARGEST_PAYLOAD)
 
 
 _stores: Alive[MemoryStore] = Alive()

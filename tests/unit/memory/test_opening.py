@@ -23,6 +23,8 @@ class Reversed:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
+        ({"bogus": 1}, "unknown option 'bogus'; allowed here: clock, codec, data, max_payload_by"),
+        ({"bogus": None}, "unknown option 'bogus'"),
         ({"clock": "now"}, "clock must be"),
         ({"clock": ManualClock}, "clock must be"),
         ({"codec": Reversed}, "codec must be an object"),
