@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from types import TracebackType
 from typing import Any
@@ -13,6 +12,7 @@ import psycopg
 from alkstore._typing import Self, Unpack
 from alkstore.arguments import Seconds, positive_int
 from alkstore.names import check_name, outbox_queue
+from alkstore.one_block import one_block
 from alkstore.options import (
     OUTBOX_STAMPS,
     QUEUE_DEFAULTS,
@@ -120,7 +120,7 @@ class PostgresStore:
 
     # The transaction seam.
 
-    @contextmanager
+    @one_block
     def transaction(self) -> Iterator[psycopg.Connection[Any]]:
         """Lend a pooled connection inside a transaction; see `Store.transaction`."""
         with self._parts.database.lend() as connection:

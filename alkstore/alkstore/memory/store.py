@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from types import TracebackType
 from typing import Any
@@ -27,6 +26,7 @@ from alkstore.memory.schedules import Schedules
 from alkstore.memory.settings import MemoryOptions, resolve_memory
 from alkstore.memory.transaction import MemoryTransaction, join
 from alkstore.names import check_name, outbox_queue
+from alkstore.one_block import one_block
 from alkstore.options import (
     OUTBOX_STAMPS,
     QUEUE_DEFAULTS,
@@ -114,7 +114,7 @@ class MemoryStore:
 
     # Transactions.
 
-    @contextmanager
+    @one_block
     def transaction(self) -> Iterator[MemoryTransaction]:
         """Lend a transaction, for the ``*_tx`` calls; see `Store.transaction`."""
         self._access.check_open()

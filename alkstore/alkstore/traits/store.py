@@ -135,7 +135,8 @@ class Store(Scheduler, Protocol):
 
         Returns:
             A block that gives the engine's kind of connection. Leaving it commits; an
-            exception rolls back and propagates as it is.
+            exception rolls back and propagates as it is. It is entered once: each block takes
+            a call of its own, else `NoTransaction`.
 
         Raises:
             DatabaseError: No connection could be had in time, or the commit failed.
