@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+from datetime import timedelta
 from fractions import Fraction
+from typing import Any
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from alkstore import MAX_BACKOFF, retry_delay
+from alkstore import MAX_BACKOFF, InvalidOption, retry_delay
 from alkstore.arguments import MAX_SECONDS
+from alkstore.backoff import stored_delay
 from alkstore.options import OUTBOX_STAMPS, QUEUE_DEFAULTS
 
 BASES = st.floats(min_value=0.001, max_value=MAX_SECONDS)
@@ -47,7 +51,7 @@ def test_it_never_decreases(base: float, one: int, other: int) -> None:
     st.floats(min_value=0, allow_nan=False, allow_infinity=False), st.integers(-(10**9), 10**400)
 )
 def test_it_is_finite_and_within_the_cap_whatever_the_row_says(base: float, attempts: int) -> None:
-    gap = retry_delay(base, attempts)
+    gap = stored_delay(base, attempts)
     assert math.isfinite(gap)
     assert 0 <= gap <= MAX_BACKOFF
 
@@ -60,4 +64,29 @@ def test_ten_thousand_attempts_in_a_row() -> None:
 
 @given(BASES)
 def test_a_row_that_counts_no_attempt_waits_the_first_gap(base: float) -> None:
-    assert retry_delay(base, 0) == retry_delay(base, 1) == min(base, MAX_BACKOFF)
+    assert stored_delay(base, 0) == stored_delay(base, 1) == min(base, MAX_BACKOFF)
+
+
+@given(BASES, ATTEMPTS)
+def test_a_stored_job_waits_as_long_as_the_curve_says(base: float, attempts: int) -> None:
+    assert stored_delay(base, attempts) == retry_delay(base, attempts)
+
+
+def test_the_first_gap_is_told_as_the_option_is() -> None:
+    assert retry_delay(timedelta(minutes=1), 2) == retry_delay(60, 2) == 120
+
+
+@pytest.mark.parametrize(
+    "base",
+    [0, -1, -0.5, 0.0001, math.nan, math.inf, -math.inf, "60", None, True, 10**400, timedelta(0)],
+    ids=str,
+)
+def test_what_is_no_first_gap_is_refused(base: Any) -> None:
+    with pytest.raises(InvalidOption, match="base_backoff must be "):
+        retry_delay(base, 1)
+
+
+@pytest.mark.parametrize("attempts", [0, -1, 1.0, "1", None, True, math.nan], ids=str)
+def test_what_is_no_number_of_attempts_is_refused(attempts: Any) -> None:
+    with pytest.raises(InvalidOption, match="attempts must be an int of at least 1, not "):
+        retry_delay(60, attempts)

@@ -8,7 +8,7 @@ from typing import Any
 
 from alkstore._typing import override
 from alkstore.arguments import Seconds, positive_seconds, seconds
-from alkstore.backoff import retry_delay
+from alkstore.backoff import stored_delay
 from alkstore.codec import Codec, decode_payload
 from alkstore.error_text import error_text
 from alkstore.memory.data import JobRow, MemoryData
@@ -110,7 +110,7 @@ class MemoryJobHandle:
         if self.attempt >= self.max_attempts:
             return self.fail(error)
         if gap is None:
-            gap = retry_delay(self._job.base_backoff, self.attempt)
+            gap = stored_delay(self._job.base_backoff, self.attempt)
         return self.learn(held=self._settling.retry(self.claim, gap), settled=True)
 
     def fail(self, error: object) -> bool:

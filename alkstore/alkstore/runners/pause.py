@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from alkstore.backoff import retry_delay
+from alkstore.backoff import stored_delay
 
 FIRST_PAUSE = 0.1
 """The longest pause after a first failure, in seconds."""
@@ -19,5 +19,5 @@ def pause(failures: int) -> float:
     The retry curve from 0.1 s, capped at 2 s; at random between half of that and all of
     it, so that the threads of many processes do not come back in step.
     """
-    longest = min(retry_delay(FIRST_PAUSE, failures), LONGEST_PAUSE)
+    longest = min(stored_delay(FIRST_PAUSE, failures), LONGEST_PAUSE)
     return random.uniform(longest / 2, longest)  # noqa: S311 - no secret

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from alkstore._typing import override
 from alkstore.arguments import Seconds, positive_seconds, seconds
-from alkstore.backoff import retry_delay
+from alkstore.backoff import stored_delay
 from alkstore.codec import Codec, decode_payload
 from alkstore.error_text import error_text
 from alkstore_postgres.queue.settler import Claim, Settler
@@ -129,7 +129,7 @@ class PostgresJobHandle:
         if self.attempt >= self.max_attempts:
             return self.fail(error)
         if gap is None:
-            gap = retry_delay(self._row.base_backoff, self.attempt)
+            gap = stored_delay(self._row.base_backoff, self.attempt)
         return self._settle(self._settler.retry(self.queue, self.claim, gap))
 
     def fail(self, error: object) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 from typing_extensions import assert_type
@@ -75,6 +76,7 @@ def the_retry_curve() -> None:
     """A pure function of seconds and a count."""
     assert_type(retry_delay(60, 3), float)
     assert_type(retry_delay(base_backoff=0.5, attempts=1), float)
+    assert_type(retry_delay(timedelta(minutes=1), 2), float)
 
 
 def one_tree() -> list[type[AlkstoreError]]:
