@@ -20,6 +20,9 @@ RunnerState = Literal["starting", "leading", "standby", "working", "backing-off"
 class Payload:
     """Stored bytes that decode when they are read.
 
+    A pickled one carries its bytes and what decodes them, the codec of its store: it can be
+    pickled where that can, and what the codec holds, a key for one, goes with it.
+
     Attributes:
         raw: The bytes as stored.
     """
@@ -34,6 +37,10 @@ class Payload:
             DecodeError: The stored bytes do not decode.
         """
         return self._decode(self.raw)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Payload:
+        """Return itself: nothing in it changes, and the codec is shared by all of a store."""
+        return self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

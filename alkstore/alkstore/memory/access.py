@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -65,7 +66,7 @@ class Access:
 
     def stored(self, raw: bytes) -> Payload:
         """Return bytes that decode when they are read."""
-        return Payload(raw, lambda stored: decode_payload(self.codec, stored))
+        return Payload(raw, partial(decode_payload, self.codec))
 
     def attach(self, waiter: Wakeable, after_fork: Callable[[], None] | None = None) -> None:
         """Have *waiter* woken by the end of the store.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
+from functools import partial
 
 from alkstore.codec import Codec, decode_payload
 from alkstore.values import DeadJob, Payload
@@ -40,7 +41,7 @@ class DeadLetters:
             DeadJob(
                 id=row[0],
                 queue=row[1],
-                stored=Payload(row[2], lambda raw: decode_payload(self._codec, raw)),
+                stored=Payload(row[2], partial(decode_payload, self._codec)),
                 priority=row[3],
                 attempts=row[4],
                 max_attempts=row[5],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from psycopg.rows import TupleRow
@@ -52,7 +53,7 @@ class Inspector:
         return Job(
             id=row[0],
             queue=row[1],
-            stored=Payload(row[2], lambda raw: decode_payload(self._codec, raw)),
+            stored=Payload(row[2], partial(decode_payload, self._codec)),
             state="processing" if row[3] else "pending",
             priority=row[4],
             run_at=row[5],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from alkstore.codec import Codec, decode_payload
@@ -49,7 +50,7 @@ def to_schedule(columns: Sequence[Any], codec: Codec) -> Schedule:
     payload: bytes | None = columns[-1]
     expires = finite(row.expires)
     return Schedule(
-        stored=Payload(payload or b"", lambda raw: decode_payload(codec, raw)),
+        stored=Payload(payload or b"", partial(decode_payload, codec)),
         name=row.name or "",
         spec=row.spec or "",
         interval=_interval(row),
