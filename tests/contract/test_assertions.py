@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 from unittest import mock
 
@@ -40,12 +41,45 @@ def test_a_failed_assertion_shows_what_was_wanted_and_what_is_there(store: Store
         "expected at least 1 live job in 'mail' with payload={'to': 'bob'}, priority=3" in message
     )
     assert "found 0; there is:\n  {'to': 'ann'} Job(" in message
-    with pytest.raises(AssertionError, match="expected 2 live job in 'mail', found 1"):
+    with pytest.raises(AssertionError, match="expected 2 live jobs in 'mail', found 1"):
         assert_enqueued(queue, count=2)
-    with pytest.raises(AssertionError, match="expected 0 live job"):
+    with pytest.raises(AssertionError, match="expected 0 live jobs in"):
         assert_not_enqueued(queue)
     with pytest.raises(AssertionError, match="there is: nothing"):
         assert_enqueued(store.queue("another"))
+
+
+@pytest.mark.parametrize("seconds", [300, 300.0, timedelta(minutes=5)])
+def test_a_duration_is_told_in_seconds_or_as_a_timedelta(store: Store, seconds: Any) -> None:
+    queue = store.queue("mail")
+    queue.enqueue(1)
+    assert_enqueued(queue, visibility_timeout=seconds)
+    with pytest.raises(AssertionError):
+        assert_enqueued(queue, visibility_timeout=seconds + seconds)
+    store.schedule("report", "@every 5m", "mail", 1)
+    assert_scheduled(store, "report", interval=seconds, expires=None)
+
+
+def test_a_failed_assertion_tells_of_one_that_differs_in_one_thing_only(store: Store) -> None:
+    queue = store.queue("mail")
+    queue.enqueue("ann", priority=2)
+    queue.enqueue("bob", priority=1)
+    told = r"\none differs in its priority only: 1, not 2$"
+    with pytest.raises(AssertionError, match=told):
+        assert_enqueued(queue, "bob", priority=2, attempts=0, count=1)
+    told = r"\none differs in its payload only: 'ann', not 'eve'$"
+    with pytest.raises(AssertionError, match=told):
+        assert_enqueued(queue, "eve", priority=2)
+    for criteria in ({"priority": 7}, {"priority": 7, "attempts": 7}):
+        with pytest.raises(AssertionError) as failed:
+            assert_enqueued(queue, **criteria)
+        assert "differs" not in str(failed.value)
+    drain(store, "mail", lambda handle: handle.fail("no"))
+    with pytest.raises(AssertionError, match=r"differs in its base_backoff only: .*60.*, not 61$"):
+        assert_dead(queue, "bob", base_backoff=61)
+    store.schedule("report", "@every 1h", "mail", 1)
+    with pytest.raises(AssertionError, match=r"differs in its spec only: '@every 1h', not '1h'$"):
+        assert_scheduled(store, "report", queue="mail", spec="1h")
 
 
 @pytest.mark.parametrize("there", [0, 1])
@@ -201,7 +235,9 @@ def test_where_there_may_be_more_than_is_looked_at_nothing_is_guessed(
         assert_enqueued(queue, 5, count=1)
     # What is found decides here, however many there are.
     assert len(assert_enqueued(queue, 5)) == 1
-    with pytest.raises(AssertionError, match=r"expected 0 live job in 'mail' .* found 1; there is"):
+    with pytest.raises(
+        AssertionError, match=r"expected 0 live jobs in 'mail' .* found 1; there is"
+    ):
         assert_not_enqueued(queue, 5)
     assert queue.cancel(assert_enqueued(queue, 5)[0].id)
     assert queue.cancel(assert_enqueued(queue, 6)[0].id)
@@ -220,7 +256,7 @@ def test_where_there_may_be_more_dead_letters_than_are_looked_at_nothing_is_gues
     assert len(assert_dead(queue, 5, error="expired")) == 1
     with pytest.raises(AssertionError, match=r"expected at least 1 dead letter .* found 0 among"):
         assert_dead(queue, "another")
-    with pytest.raises(AssertionError, match=r"expected 20 dead letter .* found 20 among"):
+    with pytest.raises(AssertionError, match=r"expected 20 dead letters .* found 20 among"):
         assert_dead(queue, count=20)
     assert queue.purge([letter.id for letter in assert_dead(queue, 5)]) == 1
     assert_dead(queue, count=19)

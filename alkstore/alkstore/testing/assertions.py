@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields as fields_of
+from datetime import timedelta
 from typing import Any, Final, Protocol, runtime_checkable
 
 from alkstore.errors import DecodeError, InvalidOption
@@ -15,6 +16,9 @@ MOST: Final = 10_000
 
 SHOWN: Final = 10
 """So many of them a failure shows."""
+
+_SEVERAL: Final = 2
+"""Where less is asked for, all that is there differs in that."""
 
 _NOT_A_FIELD: Final = {"stored", "payload"}
 """What is no attribute to compare: the one is wrapped bytes, the other has a place of its own."""
@@ -55,7 +59,7 @@ def assert_enqueued(
         payload: What their payload equals (`unittest.mock.ANY` may stand inside).
         count: How many there must be; ``None``: at least one.
         **fields: What attributes of `Job` equal, such as ``priority=5`` or
-            ``schedule="report"``.
+            ``schedule="report"``; durations in seconds or as a `timedelta`.
 
     A job that has expired, or whose last attempt has lapsed, is still a live job here until a
     claim meets it and makes it a dead letter; `drain` claims.
@@ -98,7 +102,7 @@ def assert_dead(
         payload: What their payload equals.
         error: What their error's text contains.
         count: How many there must be; ``None``: at least one.
-        **fields: What attributes of `DeadJob` equal.
+        **fields: What attributes of `DeadJob` equal, as with `assert_enqueued`.
 
     Returns:
         The dead letters that look like this.
@@ -119,14 +123,16 @@ def assert_dead(
         if _matches(letter, payload, fields) and (error is None or error in letter.error)
     ]
     told = fields if error is None else {"error": error, **fields}
-    wanted = _wanted("dead letter", where, payload, told)
+    wanted = _wanted("dead letter", where, count, payload, told)
     _refuse_to_guess(found, count, wanted, letters)
     if not _is_right(found, count):
         live = ""
         if _is_few(found, count):
             alike = _alike(where.peek(MOST), payload, fields)
-            live = _elsewhere("live jobs (a claim that meets one may end it)", alike)
-        raise AssertionError(_told_failure(found, count, wanted, letters) + live)
+            live = _near_miss(letters, payload, fields) + _elsewhere(
+                "live jobs (a claim that meets one may end it)", alike
+            )
+        raise AssertionError(_told_failure(found, wanted, letters) + live)
     return found
 
 
@@ -159,7 +165,7 @@ def assert_scheduled(
     if not _matches(schedule, payload, fields):
         raise AssertionError(
             f"the schedule {name!r} is not as expected ({_told(payload, fields)}):\n"
-            f"  {_shown(schedule)}"
+            f"  {_shown(schedule)}{_near_miss([schedule], payload, fields)}"
         )
     return schedule
 
@@ -169,24 +175,58 @@ def _live(where: Inspectable, payload: Any, count: int | None, fields: dict[str,
     _check_arguments(where, Job, fields, count)
     jobs = where.peek(MOST)
     found = [job for job in jobs if _matches(job, payload, fields)]
-    wanted = _wanted("live job", where, payload, fields)
+    wanted = _wanted("live job", where, count, payload, fields)
     _refuse_to_guess(found, count, wanted, jobs)
     if not _is_right(found, count):
         dead = ""
         if _is_few(found, count):
-            dead = _elsewhere("dead letters", _alike(where.dead(MOST), payload, fields))
-        raise AssertionError(_told_failure(found, count, wanted, jobs) + dead)
+            alike = _alike(where.dead(MOST), payload, fields)
+            dead = _near_miss(jobs, payload, fields) + _elsewhere("dead letters", alike)
+        raise AssertionError(_told_failure(found, wanted, jobs) + dead)
     return found
 
 
 def _matches(job: Job | DeadJob | Schedule, payload: Any, fields: dict[str, Any]) -> bool:
+    return not _differences(job, payload, fields)
+
+
+def _differences(
+    job: Job | DeadJob | Schedule, payload: Any, fields: dict[str, Any]
+) -> list[tuple[str, Any, Any]]:
+    """Return what is not as wanted: its name, what it is, what it should be."""
+    found: list[tuple[str, Any, Any]] = []
     if payload is not _ANYTHING:
         try:
-            if job.payload != payload:
-                return False
+            there = job.payload
         except DecodeError:
-            return False
-    return all(getattr(job, name) == value for name, value in fields.items())
+            found.append(("payload", job.raw, payload))
+        else:
+            if there != payload:
+                found.append(("payload", there, payload))
+    for name, wanted in fields.items():
+        actual = getattr(job, name)
+        if not _is_same(actual, wanted):
+            found.append((name, actual, wanted))
+    return found
+
+
+def _is_same(actual: Any, wanted: Any) -> bool:
+    """Return whether a field is as wanted; a duration may be told in seconds, as an option is."""
+    if isinstance(actual, timedelta) and type(wanted) in (int, float):
+        return actual.total_seconds() == float(wanted)
+    return bool(actual == wanted)
+
+
+def _near_miss(there: Sequence[Job | DeadJob | Schedule], payload: Any, fields: Any) -> str:
+    """Tell of one that differs in one thing of several, with the right payload if there is one."""
+    if len(fields) + (payload is not _ANYTHING) < _SEVERAL:
+        return ""
+    differences = [_differences(job, payload, fields) for job in there]
+    near = [found[0] for found in differences if len(found) == 1]
+    near.sort(key=lambda difference: difference[0] == "payload")
+    for name, actual, wanted in near[:1]:
+        return f"\none differs in its {name} only: {actual!r}, not {wanted!r}"
+    return ""
 
 
 def _check_arguments(
@@ -236,18 +276,14 @@ def _refuse_to_guess(
     """Fail when there may be more than was looked at, and what was found does not decide."""
     if len(there) < MOST or (bool(found) if count is None else len(found) > count):
         return
-    expected = "at least 1" if count is None else str(count)
     raise AssertionError(
-        f"expected {expected} {wanted}, found {len(found)} among the {MOST:,} that were looked at; "
+        f"expected {wanted}, found {len(found)} among the {MOST:,} that were looked at; "
         "there may be more of them: test with fewer jobs"
     )
 
 
-def _told_failure(
-    found: list[Any], count: int | None, wanted: str, there: list[Job] | list[DeadJob]
-) -> str:
-    expected = "at least 1" if count is None else str(count)
-    return f"expected {expected} {wanted}, found {len(found)}; there is:{_listed(there)}"
+def _told_failure(found: list[Any], wanted: str, there: list[Job] | list[DeadJob]) -> str:
+    return f"expected {wanted}, found {len(found)}; there is:{_listed(there)}"
 
 
 def _is_few(found: list[Any], count: int | None) -> bool:
@@ -275,9 +311,12 @@ def _listed(there: Sequence[Job | DeadJob]) -> str:
     return f"{lines}\n  and {more} more" if more > 0 else lines
 
 
-def _wanted(kind: str, where: Inspectable, payload: Any, fields: dict[str, Any]) -> str:
+def _wanted(
+    kind: str, where: Inspectable, count: int | None, payload: Any, fields: dict[str, Any]
+) -> str:
     told = _told(payload, fields)
-    return f"{kind} in {where.name!r}" + (f" with {told}" if told else "")
+    many = f"at least 1 {kind}" if count is None else f"{count} {kind}{'' if count == 1 else 's'}"
+    return f"{many} in {where.name!r}" + (f" with {told}" if told else "")
 
 
 def _told(payload: Any, fields: dict[str, Any]) -> str:

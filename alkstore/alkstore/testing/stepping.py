@@ -55,7 +55,7 @@ def fire_due(store: Scheduler, *, by: Seconds | None = None) -> int:
         InvalidOption: *by* is no duration; nothing was fired.
     """
     if not isinstance(store, Ticks):
-        raise TypeError(f"a {type(store).__name__} has no tick()")
+        raise TypeError(f"a store with tick() is needed; {type(store).__name__} has none")
     if by is None:
         return store.tick()
     length = timedelta(seconds=seconds(by, "by"))
