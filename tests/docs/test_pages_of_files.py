@@ -51,8 +51,8 @@ def run(command: str, folder: Path, **settings: str) -> str:
 def test_the_flask_application_is_tested_as_the_page_says(tmp_path: Path) -> None:
     page = HOW_TO / "test-your-application.md"
     write(page, tmp_path)
-    (command, _) = commands(page)
-    assert "5 passed" in run(command, tmp_path)
+    (command, _, _) = commands(page)
+    assert "6 passed" in run(command, tmp_path)  # the one under freezegun among them
 
 
 def test_the_django_application_is_tested_as_the_page_says(
@@ -60,8 +60,15 @@ def test_the_django_application_is_tested_as_the_page_says(
 ) -> None:
     page = HOW_TO / "test-your-application.md"
     write(page, tmp_path)
-    (_, command) = commands(page)
+    (_, command, _) = commands(page)
     assert "Ran 5 tests" in run(command, tmp_path, DATABASE_URL=database_url)
+
+
+def test_the_test_under_freezegun_passes_as_the_page_says(tmp_path: Path) -> None:
+    page = HOW_TO / "test-your-application.md"
+    write(page, tmp_path)
+    (_, _, command) = commands(page)
+    assert "1 passed" in run(command, tmp_path)
 
 
 @pytest.mark.timeout(300)
