@@ -7,7 +7,9 @@ import psycopg
 _QUERY = """
 SELECT line FROM (
     SELECT 1, class.relname, attribute.attname, class.relname || '.' || attribute.attname || ' '
-        || format_type(attribute.atttypid, attribute.atttypmod)
+        || replace(
+            format_type(attribute.atttypid, attribute.atttypmod), quote_ident(%(schema)s) || '.', ''
+        )
         || CASE WHEN attribute.attnotnull THEN ' not null' ELSE '' END
         || CASE attribute.attidentity WHEN '' THEN '' ELSE ' identity' END
         || coalesce(' default ' || pg_get_expr(preset.adbin, preset.adrelid), '')
@@ -34,6 +36,11 @@ SELECT line FROM (
     SELECT 5, '', tgname, 'trigger ' || tgname FROM pg_trigger
     JOIN pg_class AS class ON class.oid = tgrelid
     WHERE class.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = %(schema)s)
+    UNION ALL
+    SELECT 6, '', typname, 'domain ' || typname || ' ' || format_type(typbasetype, typtypmod)
+        || ' ' || pg_get_constraintdef(bound.oid)
+    FROM pg_type JOIN pg_constraint AS bound ON contypid = pg_type.oid
+    WHERE typnamespace = (SELECT oid FROM pg_namespace WHERE nspname = %(schema)s)
 ) AS found (kind, first, second, line)
 ORDER BY kind, first COLLATE "C", second COLLATE "C"
 """

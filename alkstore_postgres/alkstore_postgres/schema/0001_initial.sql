@@ -3,6 +3,19 @@
 -- Stored durations are double precision seconds: an interval with days in it would follow
 -- the session's time zone, seconds do not.
 
+-- What somebody changes by hand must not stop the claims of a whole queue. Domains and no
+-- constraint of the table: the server reads a constraint anew for each statement that writes a
+-- row, which took as long as the rest of an enqueue, and looks at a domain only where its
+-- column is written.
+CREATE DOMAIN {schema}.job_timeout AS double precision
+    CONSTRAINT job_timeout_in_range CHECK (VALUE > 0 AND VALUE <= 3153600000);
+CREATE DOMAIN {schema}.job_backoff AS double precision
+    CONSTRAINT job_backoff_in_range CHECK (VALUE >= 0 AND VALUE <= 3153600000);
+CREATE DOMAIN {schema}.job_attempts AS integer
+    CONSTRAINT job_attempts_in_range CHECK (VALUE >= 0 AND VALUE < 2147483647);
+CREATE DOMAIN {schema}.job_attempt_limit AS integer
+    CONSTRAINT job_attempt_limit_in_range CHECK (VALUE > 0);
+
 -- Live jobs only: an ack deletes its row, so the table and its indexes stay as small as
 -- the work that is left. A job is held by a claim when claim_id is set. claimable rows are
 -- those that a claim may take: pending ones, and those whose lapsed claim a sweep gave
@@ -14,24 +27,18 @@ CREATE TABLE {schema}.jobs (
     claim_expires_at timestamp with time zone,
     scheduled_for timestamp with time zone,
     enqueued_at timestamp with time zone NOT NULL,
-    visibility_timeout double precision NOT NULL,
-    base_backoff double precision NOT NULL,
+    visibility_timeout {schema}.job_timeout NOT NULL,
+    base_backoff {schema}.job_backoff NOT NULL,
     claim_id uuid,
-    attempts integer NOT NULL DEFAULT 0,
-    max_attempts integer NOT NULL,
+    attempts {schema}.job_attempts NOT NULL DEFAULT 0,
+    max_attempts {schema}.job_attempt_limit NOT NULL,
     priority smallint NOT NULL,
     claimable boolean NOT NULL DEFAULT true,
     queue text NOT NULL,
     worker_id text,
     schedule text,
     payload bytea NOT NULL,
-    CONSTRAINT jobs_pkey PRIMARY KEY (id),
-    -- What somebody changes by hand must not stop the claims of a whole queue.
-    CONSTRAINT jobs_sound CHECK (
-        visibility_timeout > 0 AND visibility_timeout <= 3153600000
-        AND base_backoff >= 0 AND base_backoff <= 3153600000
-        AND attempts >= 0 AND attempts < 2147483647 AND max_attempts > 0
-    )
+    CONSTRAINT jobs_pkey PRIMARY KEY (id)
 ) WITH (
     fillfactor = 80,
     vacuum_truncate = false,
