@@ -134,6 +134,27 @@ def decode_payload(codec: Codec, raw: bytes) -> Any:
         raise DecodeError(msg) from error
 
 
+class Decoder:
+    """Decodes payloads with a codec. A copy of it is itself, since a store has one codec.
+
+    Args:
+        codec: The codec.
+    """
+
+    __slots__ = ("_codec",)
+
+    def __init__(self, codec: Codec) -> None:
+        self._codec = codec
+
+    def __call__(self, raw: bytes) -> Any:
+        """Return the value of *raw*; see `decode_payload`."""
+        return decode_payload(self._codec, raw)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Decoder:
+        """Return itself: a codec may hold what cannot be copied, or should not be."""
+        return self
+
+
 def _refuse_constant(constant: str) -> NoReturn:
     msg = f"the constant {constant} is not JSON"
     raise ValueError(msg)

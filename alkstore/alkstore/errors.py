@@ -89,7 +89,7 @@ class LockTimeout(AlkstoreError):
 
 
 class NoTransaction(AlkstoreError):
-    """A connection handed to the transaction seam has no transaction to join."""
+    """There is no transaction to join: a connection has none, or a block was entered before."""
 
 
 class StoreClosed(AlkstoreError):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 import pickle
+import threading
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, astuple, replace
 from typing import Any
 
 import pytest
@@ -34,6 +35,7 @@ class Locked(JsonCodec):
 
     def __init__(self) -> None:
         self.decode_too = lambda: None
+        self.lock = threading.Lock()
 
     @override
     def decode(self, raw: bytes) -> Any:
@@ -70,3 +72,10 @@ def test_it_is_decoded_when_it_is_read_there_too(store: Store) -> None:
 def test_a_copy_shares_the_codec_of_its_store(engine: EngineHarness) -> None:
     for value in some_of(engine.open(codec=Locked())):
         assert copy.deepcopy(value).stored is value.stored
+
+
+def test_a_value_is_taken_apart_without_copying_the_codec(engine: EngineHarness) -> None:
+    """`dataclasses.asdict` copies what it finds, however deep."""
+    for value in some_of(engine.open(codec=Locked())):
+        assert asdict(value)["stored"]["raw"] == value.raw
+        assert astuple(value)

@@ -7,12 +7,11 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from types import TracebackType
 from typing import Any
 
 from alkstore._typing import Self
-from alkstore.codec import Codec, decode_payload, encode_payload
+from alkstore.codec import Codec, Decoder, encode_payload
 from alkstore.errors import StoreClosed
 from alkstore.memory.data import MemoryData
 from alkstore.memory.forks import Alive
@@ -66,7 +65,7 @@ class Access:
 
     def stored(self, raw: bytes) -> Payload:
         """Return bytes that decode when they are read."""
-        return Payload(raw, partial(decode_payload, self.codec))
+        return Payload(raw, Decoder(self.codec))
 
     def attach(self, waiter: Wakeable, after_fork: Callable[[], None] | None = None) -> None:
         """Have *waiter* woken by the end of the store.

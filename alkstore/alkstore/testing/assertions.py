@@ -213,7 +213,7 @@ def _differences(
 def _is_same(actual: Any, wanted: Any) -> bool:
     """Return whether a field is as wanted; a duration may be told in seconds, as an option is."""
     if isinstance(actual, timedelta) and type(wanted) in (int, float):
-        return actual.total_seconds() == float(wanted)
+        return actual == timedelta(seconds=wanted)
     return bool(actual == wanted)
 
 

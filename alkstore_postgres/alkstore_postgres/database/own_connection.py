@@ -65,9 +65,11 @@ class OwnConnection(psycopg.Connection[TupleRow]):
     handed_out_at: float = 0.0
     """When the pool has handed it out, as `time.monotonic` tells; for `OwnPool`."""
 
+    keeps_plans: bool | None = False
+    """Whether prepared statements may be planned once, for all values; ``None``: never again."""
+
     _engine_cursor: OwnCursor | None = None
     _poll: Any = None
-    _keeps_plans = False
 
     @property
     def engine_cursor(self) -> OwnCursor:
@@ -76,24 +78,6 @@ class OwnConnection(psycopg.Connection[TupleRow]):
             self._engine_cursor = OwnCursor(self, self.prepare_threshold)
             self.prepare_threshold = None
         return self._engine_cursor
-
-    def keep_plans(self) -> None:
-        """Have the server plan a prepared statement once, for all values.
-
-        By itself it plans the first runs of each anew, and some of them ever again, which takes
-        longer than to run them. All of the engine's statements are planned well without
-        their values.
-
-        Raises:
-            psycopg.Error: The connection is lost.
-        """
-        try:
-            row = self.execute(_KEEP_PLANS % self.info.backend_pid, prepare=False).fetchone()
-        except psycopg.Error:
-            if self.closed:
-                raise
-            return  # some server that does not know it
-        self._keeps_plans = row is not None and bool(row[0])
 
     def is_silent(self) -> bool:
         """Return whether the server is there, as far as is known, and has said nothing.
@@ -121,9 +105,9 @@ class OwnConnection(psycopg.Connection[TupleRow]):
             psycopg.Error: The connection is lost.
         """
         assert self.engine_cursor is not None  # noqa: S101 - it takes the threshold over
-        if self._keeps_plans:
+        if self.keeps_plans:
             self.execute("RESET plan_cache_mode")
-            self._keeps_plans = False
+            self.keeps_plans = None
         former = {name: getattr(self, name) for name in _LENT}
         adapters = AdaptersMap(self.adapters)
         handlers = (list(self._notice_handlers), list(self._notify_handlers))
@@ -234,7 +218,33 @@ class OwnCursor(EngineCursor):
                 raise  # `Database.run` begins again
             return self._run_plain(key, values)
 
+    def _keep_plans(self) -> None:
+        """Have the server plan each prepared statement once, for all values.
+
+        By itself it plans the first runs of each anew, and some of them ever again, which takes
+        longer than to run them.
+        """
+        own = self._own
+        # Of a transaction it would be a part: undone with it, and its end if it fails.
+        if own.keeps_plans is not False or not self._is_idle():
+            return
+        own.keeps_plans = True  # perhaps: Ctrl-C may come before the answer
+        statement = _KEEP_PLANS % own.info.backend_pid
+        own.pgconn.send_query_params(statement, None, result_format=Format.BINARY)
+        try:
+            answer = self._wait()
+        except psycopg.Error:
+            if not self._is_idle():
+                raise
+            own.keeps_plans = None  # some server that does not know it
+        else:
+            own.keeps_plans = answer.get_value(0, 0) == b"\1" or None
+
+    def _is_idle(self) -> bool:
+        return self._own.pgconn.transaction_status == TransactionStatus.IDLE
+
     def _prepare(self, key: Key) -> bytes:
+        self._keep_plans()
         if len(self._names) >= _MOST_PREPARED:
             self._forget()
         if self._stale:

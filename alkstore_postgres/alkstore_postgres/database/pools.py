@@ -114,11 +114,7 @@ class Pools:
         if lent is None:
             calm()
             return OwnPool(
-                self.conninfo,
-                connection_class=OwnConnection,
-                configure=_configure,
-                open=True,
-                **self._arguments,
+                self.conninfo, connection_class=OwnConnection, open=True, **self._arguments
             )
         # The child of a fork cannot use the application's pool: its own one is like it.
         kind = NullConnectionPool if isinstance(lent, NullConnectionPool) else ConnectionPool
@@ -138,11 +134,6 @@ class Pools:
             reconnect_timeout=lent.reconnect_timeout,
             open=True,
         )
-
-
-def _configure(connection: OwnConnection) -> None:
-    if connection.prepare_threshold is not None:
-        connection.keep_plans()
 
 
 def _refusal() -> StoreClosed:

@@ -136,8 +136,10 @@ ORDER BY claimed.priority DESC, claimed.run_at, claimed.id;
 -- Claims up to {limit} jobs of a queue's highest priority and returns them, in any order; or
 -- nothing at all when something has to be swept first, or when the highest priority has nothing
 -- due: then the full statement above has to look. The same indexes carry it, and what it claims
--- is what that one would have claimed first. For few jobs the server takes longer to set a
--- statement up than to run it, so there is as little of it as can be.
+-- is what that one would have claimed first. When it is to be %(whole)s, that one would have
+-- claimed nothing else: where there are jobs of a lower priority, it claims nothing. For few
+-- jobs the server takes longer to set a statement up than to run it, so there is as little of it
+-- as can be.
 UPDATE {schema}.jobs SET
     claimable = false,
     claim_id = %(claim_id)s,
@@ -166,6 +168,16 @@ WHERE jobs.id = ANY (ARRAY(
                 SELECT FROM {schema}.jobs
                 WHERE jobs.queue = %(queue)s AND jobs.claimable
                     AND jobs.expires_at <= pg_catalog.statement_timestamp()
+            )
+            OR %(whole)s AND EXISTS (
+                SELECT FROM {schema}.jobs
+                WHERE jobs.queue = %(queue)s AND jobs.claimable
+                    AND jobs.priority < (
+                        SELECT jobs.priority FROM {schema}.jobs
+                        WHERE jobs.queue = %(queue)s AND jobs.claimable
+                        ORDER BY jobs.priority DESC
+                        LIMIT 1
+                    )
             )
         )
     ORDER BY jobs.run_at, jobs.id

@@ -7,7 +7,8 @@ begin behind the place that the last one reached, and the full look, which finds
 came in before that place (late commits, higher priorities, retries, lapsed claims), runs
 for about a twentieth of the time. While full looks are quick every claim is one, and the
 claim order is exact; while they are slow, a job that belongs before the place waits for
-the next full look, two seconds at most. What this process itself enqueues, retries, releases
+the next full look, two seconds at most; so does one of a lower priority, while nothing else is
+due at the place's own. What this process itself enqueues, retries, releases
 or requeues before the place is known at once.
 """
 
@@ -78,6 +79,10 @@ class ClaimPlaces:
         """Return in how many seconds the next full look is due."""
         trust = self._trusted.get(queue)
         return 0.0 if trust is None else max(trust.until - now, 0.0)
+
+    def is_slow(self, queue: str) -> bool:
+        """Return whether the last full look was slow: then only full looks may go on from it."""
+        return queue in self._slow
 
     def looked(self, queue: str, now: float, took: float, last: Place | None, rows: int) -> None:
         """Note a full look.

@@ -21,6 +21,9 @@ _WAKES = 4
 _MOST_WAKES = 64
 """... and after twice as many each time that the short statement claimed nothing, up to this."""
 
+_MANY_NAMES = 4096
+"""Of so many queues nothing is remembered any more, and all of it learned again."""
+
 
 class ClaimStreaks:
     """Knows for each queue whether its last claim left anything to claim.
@@ -59,7 +62,7 @@ class ClaimStreaks:
 
     def kept(self, queue: str) -> None:
         """Note that the short statement after a wake has claimed a job."""
-        self._wakes[queue] = (_WAKES, _WAKES)
+        self._remember(queue, _WAKES, _WAKES)
 
     def deceived(self, queue: str) -> None:
         """Note that it claimed nothing.
@@ -67,12 +70,21 @@ class ClaimStreaks:
         Another process was quicker; or jobs are delayed at a priority above the ready ones,
         and the next one would fail as well.
         """
-        self._wakes[queue] = (0, min(self._wakes.get(queue, _NO_WAKES)[1] * 2, _MOST_WAKES))
+        needed = self._wakes.get(queue, _NO_WAKES)[1]
+        self._remember(queue, 0, min(needed * 2, _MOST_WAKES))
 
     def woken(self, queue: str, *, found: bool) -> None:
         """Note whether a full statement after a wake has claimed a job."""
         good, needed = self._wakes.get(queue, _NO_WAKES)
-        self._wakes[queue] = (good + 1 if found else 0, needed)
+        self._remember(queue, good + 1 if found else 0, needed)
+
+    def _remember(self, queue: str, good: int, needed: int) -> None:
+        if (good, needed) == _NO_WAKES:
+            self._wakes.pop(queue, None)
+            return
+        if queue not in self._wakes and len(self._wakes) >= _MANY_NAMES:
+            self._wakes.clear()
+        self._wakes[queue] = (good, needed)
 
 
 _NO_WAKES = (0, _WAKES)

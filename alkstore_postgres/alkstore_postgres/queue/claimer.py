@@ -128,7 +128,6 @@ class Claimer:
         rows = self._claim_shortly(claim)
         if rows:
             claim.more = True  # as far as it tells
-            self._looked(claim, rows)
             return self._handles(claim, rows), None
         rows = self._database.fetch_all(self._statement(claim), claim.params())
         if rows[0][_OVERDUE]:
@@ -146,9 +145,11 @@ class Claimer:
         if self._streaks.goes_on(queue):
             # Of one job there are enough, or none.
             rows = self._claim_by("claim_some" if claim.limit == 1 else "claim_more", claim)
+            if rows:
+                self._looked(claim, rows)
             if not rows:
                 self._streaks.broke(queue)
-        elif claim.hinted and self._streaks.trusts(queue):
+        elif claim.hinted and self._streaks.trusts(queue) and not self._places.is_slow(queue):
             rows = self._claim_by("claim_some", claim)
             if rows:
                 self._streaks.kept(queue)
@@ -246,6 +247,7 @@ class _Claim:
             "limit": self.limit,
             "claim_id": self.claim_id,
             "swept": swept,
+            "whole": self.limit > 1,
             "level": None if place is None else place.priority,
             "after_run_at": None if place is None else place.run_at,
             "after_id": None if place is None else place.id,

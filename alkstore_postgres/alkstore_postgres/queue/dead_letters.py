@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
-from functools import partial
 
-from alkstore.codec import Codec, decode_payload
+from alkstore.codec import Codec, Decoder
 from alkstore.values import DeadJob, Payload
 from alkstore_postgres.database.database import Database
 from alkstore_postgres.database.statements import Statements
@@ -41,7 +40,7 @@ class DeadLetters:
             DeadJob(
                 id=row[0],
                 queue=row[1],
-                stored=Payload(row[2], partial(decode_payload, self._codec)),
+                stored=Payload(row[2], Decoder(self._codec)),
                 priority=row[3],
                 attempts=row[4],
                 max_attempts=row[5],

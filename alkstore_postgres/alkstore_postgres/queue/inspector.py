@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from functools import partial
 from typing import Any
 
 from psycopg.rows import TupleRow
 
-from alkstore.codec import Codec, decode_payload
+from alkstore.codec import Codec, Decoder
 from alkstore.values import Job, Payload, QueueStats
 from alkstore_postgres.database.database import Database
 from alkstore_postgres.database.session import Session
@@ -53,7 +52,7 @@ class Inspector:
         return Job(
             id=row[0],
             queue=row[1],
-            stored=Payload(row[2], partial(decode_payload, self._codec)),
+            stored=Payload(row[2], Decoder(self._codec)),
             state="processing" if row[3] else "pending",
             priority=row[4],
             run_at=row[5],

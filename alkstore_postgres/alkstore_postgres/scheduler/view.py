@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any
 
-from alkstore.codec import Codec, decode_payload
+from alkstore.codec import Codec, Decoder
 from alkstore.errors import InvalidSpec
 from alkstore.values import Payload, Schedule
 from alkstore_postgres.scheduler.instants import (
@@ -50,7 +49,7 @@ def to_schedule(columns: Sequence[Any], codec: Codec) -> Schedule:
     payload: bytes | None = columns[-1]
     expires = finite(row.expires)
     return Schedule(
-        stored=Payload(payload or b"", partial(decode_payload, codec)),
+        stored=Payload(payload or b"", Decoder(codec)),
         name=row.name or "",
         spec=row.spec or "",
         interval=_interval(row),

@@ -11,7 +11,7 @@ WINDOW: Final = 0.2
 BURST: Final = 3.0
 """How many enqueues in a row may carry their wakes themselves."""
 
-SPARSE: Final = 0.04
+SPARSE: Final = 0.1
 """An enqueue that comes so many seconds after the one before it always carries its wake ..."""
 
 SPARSE_FACTOR: Final = 20.0

@@ -14,6 +14,7 @@ import alkstore_postgres
 from alkstore_postgres import PostgresStore
 from alkstore_postgres.database.own_connection import OwnConnection
 from tests.support.pooler import pooler
+from tests.support.sql_probe import SqlProbe
 
 OpenStore = Callable[..., PostgresStore]
 
@@ -29,6 +30,9 @@ def own_connection(store: PostgresStore) -> Iterator[OwnConnection]:
 
 
 def mode(store: PostgresStore) -> object:
+    """Return the mode of the only connection, once something was prepared there."""
+    for _ in range(2):
+        store._parts.database.fetch_value(b"SELECT 1")
     with own_connection(store) as connection:
         row = connection.execute(MODE, prepare=False).fetchone()
     assert row is not None
@@ -79,21 +83,21 @@ def test_a_loan_of_a_connection_that_is_gone_is_told_as_any_other(
 @pytest.mark.parametrize("chosen", ["force_custom_plan", "force_generic_plan"])
 def test_what_the_application_has_chosen_is_kept(conninfo: str, schema: str, chosen: str) -> None:
     theirs = psycopg.conninfo.make_conninfo(conninfo, options=f"-c plan_cache_mode={chosen}")
-    with alkstore_postgres.open(theirs, schema) as store:
+    with alkstore_postgres.open(theirs, schema, max_size=1) as store:
         assert mode(store) == chosen
         with store.transaction() as lent:
             assert lent.execute(MODE).fetchone() == (chosen,)
 
 
 def test_where_nothing_is_prepared_nothing_is_set(open_store: OpenStore) -> None:
-    assert mode(open_store(prepare_threshold=None)) == "auto"
+    assert mode(open_store(min_size=1, max_size=1, prepare_threshold=None)) == "auto"
 
 
 def test_behind_a_pooler_the_session_of_others_is_left_alone(conninfo: str, schema: str) -> None:
     with (
         pooler(conninfo, "transaction", pool_size=1) as pooled,
         alkstore_postgres.open(
-            pooled, schema, prepare_threshold=0, listen_conninfo=conninfo
+            pooled, schema, max_size=1, prepare_threshold=0, listen_conninfo=conninfo
         ) as store,
     ):
         queue = store.queue("mail")
@@ -118,7 +122,9 @@ def test_a_server_that_refuses_costs_nothing_but_the_plans(database_url: str, sc
             )
             owner.execute("REVOKE EXECUTE ON FUNCTION pg_catalog.pg_backend_pid() FROM PUBLIC")
             theirs = psycopg.conninfo.make_conninfo(database_url, user=role, password=word)
-            with alkstore_postgres.open(theirs, schema, listen_conninfo=database_url) as store:
+            with alkstore_postgres.open(
+                theirs, schema, max_size=1, listen_conninfo=database_url
+            ) as store:
                 store.queue("mail").enqueue(1)
                 assert mode(store) == "auto"
                 assert len(store.queue("mail").claim("w")) == 1
@@ -128,11 +134,44 @@ def test_a_server_that_refuses_costs_nothing_but_the_plans(database_url: str, sc
             owner.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(role)))
 
 
-def test_a_connection_that_breaks_as_it_is_made_is_refused(
+def test_the_threads_of_the_pool_which_nobody_cuts_off_send_nothing(
+    sql_probe: SqlProbe, conninfo: str, schema: str
+) -> None:
+    """A connection that is silent once it is made would hold one of them for ever."""
+    alkstore_postgres.migrate(conninfo, schema)
+
+    def asked() -> int:
+        return sum("plan_cache_mode" in statement for statement in traffic.statements)
+
+    with (
+        sql_probe.watching() as traffic,
+        alkstore_postgres.open(sql_probe.conninfo, schema, migrate=False, min_size=3) as store,
+    ):
+        store._parts.database._pools.current().wait()
+        assert asked() == 0
+        for _ in range(3):
+            store.queue("mail").enqueue(1)
+        assert asked() == 1
+
+
+def test_what_is_prepared_first_inside_a_transaction_neither_ends_nor_sets_anything(
+    open_store: OpenStore,
+) -> None:
+    store = open_store(min_size=1, max_size=1, prepare_threshold=0)
+    database = store._parts.database
+    with database.transaction() as session:
+        assert session.fetch_value(b"SELECT 2") == 2
+        assert session.fetch_value(b"SHOW plan_cache_mode") == "auto"
+    assert mode(store) == "force_generic_plan"
+
+
+def test_a_connection_that_breaks_as_its_plans_are_asked_for_is_told_as_any_other(
     conninfo: str, connection: psycopg.Connection[Any]
 ) -> None:
-    with OwnConnection.connect(conninfo, autocommit=True) as own:
+    with OwnConnection.connect(conninfo, autocommit=True, prepare_threshold=0) as own:
+        cursor = own.engine_cursor
+        assert own.keeps_plans is False
         connection.execute("SELECT pg_terminate_backend(%s, 5000)", [own.info.backend_pid])
         with pytest.raises(psycopg.OperationalError):
-            own.keep_plans()
+            cursor.run(b"SELECT 1")
         assert own.closed

@@ -141,7 +141,7 @@ def test_a_hundred_thousand_jobs_go_in_with_one_call(queue: Queue, table: JobTab
 
 def test_many_jobs_share_the_options(store: PostgresStore, table: JobTable) -> None:
     queue = store.queue("mail", visibility_timeout=5, base_backoff=2)
-    for job_id in queue.enqueue_many("ab", delay=60, priority=4, expires=600, max_attempts=9):
+    for job_id in queue.enqueue_many(["a", "b"], delay=60, priority=4, expires=600, max_attempts=9):
         row = table.row(job_id)
         assert row["run_at"] - row["enqueued_at"] == timedelta(seconds=60)
         assert row["expires_at"] - row["enqueued_at"] == timedelta(seconds=600)

@@ -10,6 +10,7 @@ import pytest
 from alkstore.traits import JobHandle, Queue
 from alkstore_postgres import PostgresStore
 from alkstore_postgres.database.statements import Statements
+from alkstore_postgres.queue.claim_streaks import ClaimStreaks
 from alkstore_postgres.queue.claimer import Claimer
 from tests.support.job_table import JobTable
 
@@ -94,6 +95,41 @@ def test_a_batch_that_is_woken_gets_all_that_is_there_in_the_claim_order(
     handles = sleeper.claim(store_some, limit=10)
     assert sleeper.sent == [FULL, SHORT]
     assert [handle.id for handle in handles] == [ids[2], ids[0], ids[1]]
+
+
+def test_a_batch_that_is_woken_gets_the_jobs_of_all_priorities(
+    queue: Queue, sleeper: Sleeper
+) -> None:
+    sleeper.learn()
+    ids: list[int] = []
+
+    def store_some() -> None:
+        ids.extend(queue.enqueue(number, priority=number) for number in (9, 0, 5))
+
+    handles = sleeper.claim(store_some, limit=10)
+    assert sleeper.sent == [FULL, SHORT, FULL]
+    assert [handle.id for handle in handles] == [ids[0], ids[2], ids[1]]
+
+
+def test_while_full_looks_are_slow_only_they_are_sent(
+    store: PostgresStore, queue: Queue, sleeper: Sleeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A place that a short claim has reached would hide what it left out."""
+    sleeper.learn()
+    monkeypatch.setattr("alkstore_postgres.queue.claim_places.SLOW_LOOK", -1.0)
+    (handle,) = sleeper.claim(lambda: queue.enqueue("slowly"))
+    assert sleeper.sent == [FULL, FULL]
+    assert handle.payload == "slowly"
+
+
+def test_little_is_remembered_of_many_queues() -> None:
+    streaks = ClaimStreaks()
+    for number in range(10_000):
+        streaks.woken(f"user {number}", found=True)
+    assert len(streaks._wakes) <= 4096
+    streaks = ClaimStreaks()
+    streaks.woken("unlucky", found=False)
+    assert not streaks._wakes
 
 
 def test_a_wake_that_leads_to_nothing_is_followed_by_a_full_look(

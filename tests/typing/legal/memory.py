@@ -6,11 +6,12 @@ from datetime import datetime, timedelta, timezone
 
 from typing_extensions import assert_type
 
-from alkstore import JsonCodec, Store
+from alkstore import Codec, JsonCodec, Store
 from alkstore.memory import (
     Clock,
     ManualClock,
     MemoryData,
+    MemoryOptions,
     MemoryStore,
     MemoryTransaction,
     SystemClock,
@@ -24,7 +25,18 @@ NOON = datetime(2030, 1, 1, 12, tzinfo=timezone.utc)
 
 def making_stores(data: MemoryData) -> list[Store]:
     """Everything may be left out."""
+    options: MemoryOptions = {
+        "clock": None,
+        "codec": JsonCodec(),
+        "max_payload_bytes": 1_000,
+        "data": data,
+    }
+    assert_type(options["codec"], Codec | None)
+    assert_type(options["clock"], Clock | None)
+    assert_type(options["max_payload_bytes"], int | None)
+    assert_type(options["data"], MemoryData | None)
     return [
+        MemoryStore(**options),
         MemoryStore(),
         MemoryStore(clock=ManualClock(NOON), codec=JsonCodec(), max_payload_bytes=1_000),
         MemoryStore(clock=SystemClock()),
