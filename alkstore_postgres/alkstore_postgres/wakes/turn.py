@@ -96,7 +96,7 @@ class Turn:
             self._follow(line)
             if line.is_proven:
                 line.probe()
-            self._expect_probe(line)
+            self._expect_probe(line, or_wakes=True)
 
     def close(self) -> None:
         """Close the connection, if there is one."""
@@ -116,9 +116,13 @@ class Turn:
             elif verdict == "behind":
                 self._fall_behind()
 
-    def _expect_probe(self, line: Line) -> None:
+    def _expect_probe(self, line: Line, *, or_wakes: bool = False) -> None:
+        """Wait for the answer of the probe, or for a wake: the answer may be behind many."""
+        heard = line.heard
         try:
-            self._expect(line, lambda: line.is_proven, self._patience)
+            self._expect(
+                line, lambda: line.is_proven or (or_wakes and line.heard > heard), self._patience
+            )
         except SilentError:
             if line.busy:
                 raise

@@ -71,6 +71,35 @@ def test_one_that_runs_behind_a_stream_wakes_everyone_until_it_has_caught_up(
     assert (hub.state, hub.reconnects) == ("listening", 0)
 
 
+def test_a_probe_that_is_out_when_a_stream_begins_is_waited_for_behind_it(
+    make_hub: MakeHub,
+    proxy: Proxy,
+    connection: psycopg.Connection[Any],
+    schema: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    hub, ear = make_hub(proxy.conninfo, heartbeat=0.2, patience=1), Ear()
+    hub.attach("x", ear)
+    wait_until(lambda: ear.heard)
+
+    def is_out() -> bool:
+        turn = hub._running
+        return turn is not None and turn.line is not None and not turn.line.is_proven
+
+    proxy.stall()
+    wait_until(is_out)
+    query = "SELECT pg_notify(%s, 'foreign ' || n) FROM generate_series(1, 5000) n"
+    connection.execute(query, [wake_channel(schema)])
+    proxy.pace = 50_000  # a quarter of a megabyte: 5 s
+    proxy.resume()
+    heard = len(ear.heard)
+    wait_until(lambda: len(ear.heard) >= heard + 3)
+    assert [one.levelname for one in caplog.records if "faster" in one.message] == ["WARNING"]
+    proxy.pace = None
+    wait_until(lambda: not is_out())
+    assert (hub.state, hub.reconnects) == ("listening", 0)
+
+
 def test_one_that_runs_behind_on_a_slow_way_wakes_everyone_as_well(
     make_hub: MakeHub, proxy: Proxy, connection: psycopg.Connection[Any], schema: str
 ) -> None:
