@@ -10,7 +10,13 @@ from typing import Any, Final, TypedDict
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from alkstore.arguments import Seconds, positive_int, positive_seconds, refuse_unknown
+from alkstore.arguments import (
+    Seconds,
+    positive_int,
+    positive_seconds,
+    refuse_unknown,
+    true_or_false,
+)
 from alkstore.codec import DEFAULT_MAX_PAYLOAD_BYTES, Codec, JsonCodec
 from alkstore.errors import InvalidOption
 
@@ -105,10 +111,6 @@ def resolve_settings(schema: object, options: Mapping[str, Any]) -> Settings:
     """
     refuse_unknown(options, StoreOptions)
     given = {name: value for name, value in options.items() if value is not None}
-    migrate = given.get("migrate", True)
-    if not isinstance(migrate, bool):
-        msg = f"migrate must be True or False, not a {type(migrate).__name__}"
-        raise InvalidOption(msg)
     codec = given.get("codec", _DEFAULT_CODEC)
     if isinstance(codec, type) or not isinstance(codec, Codec):
         msg = "codec must be an object with encode(value) and decode(bytes)"
@@ -116,7 +118,7 @@ def resolve_settings(schema: object, options: Mapping[str, Any]) -> Settings:
     listen_conninfo = given.get("listen_conninfo")
     return Settings(
         schema=check_schema(schema),
-        migrate=migrate,
+        migrate=true_or_false(given.get("migrate", True), "migrate"),
         codec=codec,
         max_payload_bytes=positive_int(
             given.get("max_payload_bytes", DEFAULT_MAX_PAYLOAD_BYTES),
