@@ -69,6 +69,7 @@ PAGES = {
     "purge by ids": 20 * 30,
     "purge by age": 400 * 20,
     "enqueue": 60,
+    "enqueue that asks": 65,
     "wake": 65 * 6,
 }
 """How many pages each may touch, whatever the backlog."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from alkstore.options import QUEUE_DEFAULTS, resolve_enqueue
 from alkstore.traits import JobHandle
 from alkstore_postgres import PostgresStore
 from alkstore_postgres.wakes.merging import Merging
@@ -37,8 +38,16 @@ class QueueStatements:
         self._look()
         self._settle(self._claim())
         self._dead_letters()
-        self._call("enqueue", lambda: self._store.queue("mail").enqueue(1))
+        self._enqueue()
         return self.plans
+
+    def _enqueue(self) -> None:
+        self._call("enqueue", lambda: self._store.queue("mail").enqueue(1))
+        parts = self._store._parts
+        order = parts.queues.producer.order("mail", resolve_enqueue({}, QUEUE_DEFAULTS))
+        params = {**order.params, "payload": b"1", "told": 7}
+        asking = order.insert_and_ask
+        self._call("enqueue that asks", lambda: parts.database.fetch_one(asking, params))
 
     def _claim(self) -> list[JobHandle]:
         queue = self._store.queue("mail")

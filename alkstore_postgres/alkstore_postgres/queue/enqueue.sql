@@ -39,6 +39,34 @@ WITH job AS (
 SELECT job.id, pg_catalog.pg_notify(%(channel)s, %(queue)s)
 FROM job;
 
+-- name: enqueue_and_ask
+-- The same, but there is a wake only when the job %(told)s is gone. Also returns whether there is.
+-- One probe of jobs_pkey.
+WITH job AS (
+    INSERT INTO {schema}.jobs (
+        queue, payload, priority, run_at, expires_at,
+        max_attempts, visibility_timeout, base_backoff, enqueued_at
+    )
+    VALUES (
+        %(queue)s, %(payload)s, %(priority)s,
+        coalesce(
+            %(run_at)s::timestamp with time zone,
+            pg_catalog.statement_timestamp() + pg_catalog.make_interval(secs => %(delay)s)
+        ),
+        pg_catalog.statement_timestamp() + pg_catalog.make_interval(secs => %(expires)s),
+        %(max_attempts)s, %(visibility_timeout)s, %(base_backoff)s,
+        pg_catalog.statement_timestamp()
+    )
+    RETURNING id
+)
+SELECT
+    job.id,
+    CASE
+        WHEN NOT EXISTS (SELECT FROM {schema}.jobs WHERE jobs.id = %(told)s)
+        THEN pg_catalog.pg_notify(%(channel)s, %(queue)s)::pg_catalog.text
+    END IS NOT NULL
+FROM job;
+
 -- name: enqueue_many
 -- Stores one job for each payload of the array and returns the ids in the array's order.
 INSERT INTO {schema}.jobs (

@@ -20,6 +20,8 @@ from alkstore_postgres.wakes.sender import WakeSender
 
 _ROWS_A_STATEMENT = 5_000
 
+_INSERTS = ("enqueue", "enqueue_and_wake", "enqueue_and_ask")
+
 
 class Order(NamedTuple):
     """How some jobs are stored: everything but their payloads.
@@ -30,6 +32,7 @@ class Order(NamedTuple):
         params: The parameters of the statements.
         insert: The statement that stores one job.
         insert_and_wake: The same, with a wake in its transaction.
+        insert_and_ask: The same, with a wake when some other job is gone.
         due: Whether they can be claimed as soon as they are stored.
         early: Whether their due time was given, and so may be long ago.
     """
@@ -39,6 +42,7 @@ class Order(NamedTuple):
     params: dict[str, Any]
     insert: bytes
     insert_and_wake: bytes
+    insert_and_ask: bytes
     due: bool
     early: bool
 
@@ -71,8 +75,8 @@ class Producer:
         # Most jobs are stored with nothing given: without seven parameters that is quicker.
         self._usual = resolve_enqueue({}, QUEUE_DEFAULTS)
         usual = {"run_at": None, **_numbers(self._usual)}
-        self._usual_insert = self._sql.with_numbers("enqueue", usual)
-        self._usual_insert_and_wake = self._sql.with_numbers("enqueue_and_wake", usual)
+        self._usual_inserts = tuple(self._sql.with_numbers(name, usual) for name in _INSERTS)
+        self._inserts = tuple(self._sql[name] for name in _INSERTS)
 
     def encode(self, payload: Any) -> bytes:
         """Return *payload* as it is stored; raises what `encode_payload` raises."""
@@ -80,16 +84,15 @@ class Producer:
 
     def order(self, queue: str, options: Enqueue) -> Order:
         """Return what all enqueues into *queue* with these *options* have in common."""
-        usual = options == self._usual
+        insert, and_wake, and_ask = self._usual_inserts if options == self._usual else self._inserts
         return Order(
             queue,
             options.priority,
             due=options.run_at is None and not options.delay,
             early=options.run_at is not None,
-            insert=self._usual_insert if usual else self._sql["enqueue"],
-            insert_and_wake=(
-                self._usual_insert_and_wake if usual else self._sql["enqueue_and_wake"]
-            ),
+            insert=insert,
+            insert_and_wake=and_wake,
+            insert_and_ask=and_ask,
             params={
                 "queue": queue,
                 "channel": self._wakes.channel,
@@ -102,25 +105,28 @@ class Producer:
         """Store one job in a transaction of its own; return its id."""
         queue = order.queue
         params = {**order.params, "payload": raw}
-        if self._wakes.inline(queue):
-            return self._enqueue_and_wake(order, params)
-        job_id: int = self._database.fetch_value(order.insert, params)
-        self._places.stored(queue, order.priority, early=order.early)
-        self._wakes.merged(queue, job_id if order.due else None)
-        return job_id
-
-    def _enqueue_and_wake(self, order: Order, params: dict[str, Any]) -> int:
         try:
-            job_id: int = self._database.fetch_value(order.insert_and_wake, params)
+            job_id, woken = self._insert(order, params)
         except DatabaseError as error:
             if error.sqlstate != NOTIFY_QUEUE_FULL:
                 raise
             # Nothing was stored: the full notification queue is told at the commit. A
             # wake is only a hint, so the job is stored without one.
-            job_id = self._database.fetch_value(order.insert, params)
-        self._places.stored(order.queue, order.priority, early=order.early)
-        self._wakes.carried(order.queue, job_id if order.due else None)
+            job_id, woken = self._database.fetch_value(order.insert, params), True
+        self._places.stored(queue, order.priority, early=order.early)
+        (self._wakes.carried if woken else self._wakes.merged)(queue, job_id if order.due else None)
         return job_id
+
+    def _insert(self, order: Order, params: dict[str, Any]) -> tuple[int, bool]:
+        """Store one job; return its id, and whether its wake was sent with it."""
+        if self._wakes.inline(order.queue):
+            return self._database.fetch_value(order.insert_and_wake, params), True
+        told = self._wakes.ask(order.queue) if order.due else None
+        if told is None:
+            return self._database.fetch_value(order.insert, params), False
+        row = self._database.fetch_one(order.insert_and_ask, params | {"told": told})
+        assert row is not None  # noqa: S101 - it returns the job that it has stored
+        return row[0], row[1]
 
     def enqueue_many(self, order: Order, raws: Sequence[bytes]) -> list[int]:
         """Store a job for each of *raws* in one transaction; return the ids in order."""

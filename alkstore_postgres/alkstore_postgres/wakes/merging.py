@@ -12,11 +12,16 @@ BURST: Final = 3.0
 """How many enqueues in a row may carry their wakes themselves."""
 
 SPARSE: Final = 0.1
-"""An enqueue that comes so many seconds after the one before it always carries its wake ..."""
+"""An enqueue that comes so many seconds after the one before it always carries its wake."""
 
-SPARSE_FACTOR: Final = 20.0
-"""... unless that was less than so many times what the last one that did has taken. Where it is
-slow, commits line up for it; so a process stands in that line a twentieth of the time at most."""
+ASKING: Final = 0.02
+"""One that comes so many seconds after the last that carried its wake, or asked, asks whether to:
+it looks whether the job that the last wake was for is done."""
+
+SLOW_FACTOR: Final = 20.0
+"""Neither does when that was less than so many times as long ago as the last one that carried a
+wake has taken. Where it is slow, commits line up for it; so a process stands in that line a
+twentieth of the time at most."""
 
 SHORTEST_LOOK: Final = 0.005
 """A worker may have become idle in so many seconds: the soonest time to look again."""
@@ -36,7 +41,7 @@ class Merging:
     for which a wake was sent and that still waits is one that nobody was idle for. So the
     next wake is owed when that job is gone, and another one that was stored since waits.
 
-    The owner changes these from one thread at a time, but for `add`, `carried` and `spend`,
+    The owner changes these from one thread at a time, but for `add`, `ask`, `carried` and `spend`,
     whose every step is a single operation on a deque or an attribute: threads that enqueue at
     the same moment may carry a wake too many.
 
@@ -46,12 +51,13 @@ class Merging:
     """
 
     __slots__ = (
-        "_asked_at",
+        "_began",
+        "_came_at",
         "_ids",
         "_left",
         "_pause",
         "_sent_at",
-        "_sparse",
+        "_slow",
         "_stamp",
         "_unheeded",
         "_vague",
@@ -68,8 +74,8 @@ class Merging:
         self._unheeded = False
         self._left = BURST
         self._stamp = now
-        self._asked_at = now - WINDOW
-        self._sparse = SPARSE
+        self._came_at = self._began = now - WINDOW
+        self._slow = 0.0
         self._sent_at = now - WINDOW
         self._pause = SHORTEST_LOOK
 
@@ -78,13 +84,24 @@ class Merging:
 
         It does when it comes alone, or when the allowance holds a wake, which it takes.
         """
-        pause, self._asked_at = now - self._asked_at, now
+        pause, self._came_at = now - self._came_at, now
         left = min(BURST, self._left + (now - self._stamp) / WINDOW)
-        if left < 1 and pause < self._sparse:
+        if left < 1 and pause < max(SPARSE, self._slow):
             return False
         self._left = max(left - 1, 0.0)
-        self._stamp = self._sent_at = now
+        self._stamp = self._began = self._sent_at = now
         return True
+
+    def ask(self, now: float) -> int | None:
+        """Return which job the enqueue that begins now asks for; ``None``: it does not ask.
+
+        When that one is done, whoever did it may be idle, and the enqueue carries its wake. A
+        worker that still has it, or one that nobody has taken, says nothing of that kind.
+        """
+        if now - self._began < max(ASKING, self._slow):
+            return None
+        self._began = now
+        return self.woken
 
     def carried(self, now: float, job_id: int | None) -> None:
         """Note that an enqueue which carried its wake is committed.
@@ -93,7 +110,8 @@ class Merging:
             now: The time.
             job_id: The job, when it can be claimed already.
         """
-        self._sparse = max(SPARSE, (now - self._stamp) * SPARSE_FACTOR)
+        self._slow = (now - self._began) * SLOW_FACTOR
+        self._sent_at = now
         if job_id is not None:
             self.woken = job_id
 

@@ -35,7 +35,8 @@ class WakeSender:
     """Decides which enqueue carries its wake, and sends the others merged.
 
     An enqueue that comes alone carries its wake. In a stream each name may carry `BURST` wakes
-    in a row and one more for every `WINDOW` that passes; what comes on top is sent by a thread:
+    in a row and one more for every `WINDOW` that passes; one that follows the last a little later
+    asks, in its own statement, whether a worker may be idle. What comes on top is sent by a thread:
     at once when a worker is idle, else once for each window (`Merging`). The thread starts when
     it is needed and ends when it was idle for a while.
 
@@ -65,12 +66,21 @@ class WakeSender:
     def inline(self, name: str) -> bool:
         """Return whether the statement about to run shall carry the wake of *name* itself.
 
-        When so, call `carried` after its commit, else `merged`. Takes no lock.
+        When so, call `carried` after its commit, else `merged`, or `ask` first. Takes no lock.
         """
         self._follow_fork()
         now = time.monotonic()
         book = self._books.get(name) or self._book(name, now)
         return book.spend(now)
+
+    def ask(self, name: str) -> int | None:
+        """Return for which job the statement about to run shall look; ``None``: for none.
+
+        When that job is gone the statement carries the wake of *name* after all. Call `carried` if
+        it was so, else `merged`, as after `inline`. Takes no lock.
+        """
+        book = self._books.get(name)
+        return None if book is None else book.ask(time.monotonic())
 
     def carried(self, name: str, job_id: int | None = None) -> None:
         """Note that an enqueue has carried the wake of *name*.

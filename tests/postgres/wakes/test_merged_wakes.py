@@ -158,6 +158,33 @@ def test_a_job_that_is_held_was_taken(store: PostgresStore, sender: WakeSender, 
     assert (tap.until("x") + tap.heard(0.3))["x"] == 1
 
 
+def test_in_a_stream_an_enqueue_carries_its_wake_when_the_job_last_told_of_is_done(
+    store: PostgresStore, tap: Tap, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sender = store._parts.sender
+    monkeypatch.setattr("alkstore_postgres.wakes.merging.ASKING", 0.0)
+    monkeypatch.setattr("alkstore_postgres.wakes.merging.SLOW_FACTOR", 0.0)
+    left: list[int | None] = []
+    queue = store.queue("mail")
+    monkeypatch.setattr(sender, "merged", lambda _name, job_id=None: left.append(job_id))
+    queue.enqueue("told of")
+    assert tap.until("mail") == {"mail": 1}
+    monkeypatch.setattr(sender, "inline", lambda _name: False)
+    waiting = queue.enqueue("while that waits")
+    told = queue.claim("w")
+    held = queue.enqueue("while somebody has it")
+    assert queue.ack_many(told) == 1
+    queue.enqueue("for nobody yet", delay=60)
+    assert left == [waiting, held, None]
+    assert not tap.heard(0.3)
+    queue.enqueue("when it is done")
+    assert tap.until("mail") == {"mail": 1}
+    last = queue.enqueue("while the next one waits")
+    assert left[3:] == [last]
+    assert not tap.heard(0.3)
+    assert queue.size() == 5
+
+
 def test_every_job_of_a_fast_stream_is_done_without_any_poll(
     open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

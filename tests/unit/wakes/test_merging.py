@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from alkstore_postgres.wakes.merging import (
+    ASKING,
     BURST,
     LONGEST_LOOK,
     SHORTEST_LOOK,
+    SLOW_FACTOR,
     SPARSE,
-    SPARSE_FACTOR,
     WINDOW,
     Merging,
 )
@@ -38,13 +39,39 @@ def test_one_that_comes_alone_always_carries_its_wake(merging: Merging) -> None:
 
 
 def test_where_carrying_wakes_is_slow_it_takes_a_longer_pause(merging: Merging) -> None:
-    gap, took = SPARSE * 1.01, 2 * SPARSE / SPARSE_FACTOR
+    gap, took = SPARSE * 1.01, 2 * SPARSE / SLOW_FACTOR
     carried = 0
     for number in range(int(LATER)):
         if merging.spend(number * gap):
             carried += 1
             merging.carried(number * gap + took, number)
     assert carried == pytest.approx(BURST + LATER * gap / WINDOW, abs=1)
+
+
+def test_an_enqueue_that_follows_a_little_later_asks_for_the_job_last_told_of(
+    merging: Merging,
+) -> None:
+    assert merging.ask(0.0) is None
+    merging.carried(0.0, 7)
+    assert [merging.ask(ASKING * number) for number in (0.9, 1.0, 1.9, 2.0)] == [None, 7, None, 7]
+
+
+def test_where_carrying_wakes_is_slow_it_asks_more_rarely(merging: Merging) -> None:
+    merging.spend(0.0)
+    merging.carried(ASKING, 7)
+    assert merging.ask(ASKING * SLOW_FACTOR * 0.99) is None
+    assert merging.ask(ASKING * SLOW_FACTOR * 1.01) == 7
+
+
+def test_one_that_asked_and_carried_its_wake_is_the_next_to_ask_for(merging: Merging) -> None:
+    merging.spend(0.0)
+    merging.carried(0.0, 7)
+    assert merging.ask(WINDOW) == 7
+    merging.carried(WINDOW, 8)
+    # What may wait for others is told of a window after that wake, no sooner.
+    merging.add(None)
+    assert merging.take(2 * WINDOW - 0.001) is None
+    assert merging.ask(2 * WINDOW) == 8
 
 
 def test_a_job_after_a_pause_is_looked_at_at_once(merging: Merging) -> None:
