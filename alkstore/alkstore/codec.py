@@ -83,7 +83,7 @@ class JsonCodec:
             DecodeError: It is not JSON in UTF-8, or nests too deeply.
         """
         try:
-            return _DECODER.decode(raw.decode("utf-8"))
+            return _json_value(raw.decode("utf-8"))
         except UnicodeDecodeError as error:
             msg = f"the payload of {len(raw)} bytes is not UTF-8 (byte {error.start})"
             raise DecodeError(msg) from error
@@ -164,6 +164,15 @@ _ENCODER = json.JSONEncoder(
     ensure_ascii=False, allow_nan=False, separators=(",", ":"), check_circular=True
 )
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
+
+
+def _json_value(text: str) -> Any:
+    """Return the value of *text*, which most often is what the encoder gave: nothing but that."""
+    try:
+        value, end = _DECODER.raw_decode(text)
+    except json.JSONDecodeError:
+        value = end = None
+    return value if end == len(text) else _DECODER.decode(text)
 
 
 _CONTAINERS = (dict, list, tuple)

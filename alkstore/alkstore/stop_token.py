@@ -49,10 +49,12 @@ class Parker:
 
     def unpark(self) -> None:
         """Let the sleeping thread, or the next one to sleep, go on."""
+        if not self._permit.locked():
+            return  # a wake is remembered already
         try:
             self._permit.release()
         except RuntimeError:
-            return  # a wake is remembered already
+            return  # another thread was quicker
 
     def park(self, timeout: float | None = None) -> bool:
         """Sleep until a wake or for *timeout* seconds (``None``: no limit).

@@ -6,9 +6,11 @@ import math
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from queue import Empty, SimpleQueue
 
 from alkstore.runners.attempt import RELEASE, Outcome
+from alkstore.runners.errand import Errand
 from alkstore.runners.held import Held, beat_interval
 from alkstore.stop_token import Parker
 from alkstore.traits import JobHandle
@@ -39,7 +41,7 @@ class Claims:
         self.looked = threading.Event()
         self.looked.set()
         self._lock = threading.Lock()
-        self._ready: SimpleQueue[Held | None] = SimpleQueue()
+        self._ready: SimpleQueue[Held | Errand | None] = SimpleQueue()
         self._held: dict[int, Held] = {}
         self._ended: deque[Held] = deque()
         self._unstarted = 0
@@ -100,6 +102,12 @@ class Claims:
         if self._closed:
             self.settler.unpark()
 
+    def entrust(self, work: Callable[[], None]) -> None:
+        """Have an idle handler thread do *work*, and wait for it; raises what that raises."""
+        errand = Errand(work)
+        self._ready.put(errand)
+        errand.wait()
+
     def recall(self, waited: float) -> None:
         """Release claims that have been waiting for a handler longer than *waited* seconds."""
         limit = time.monotonic() - waited
@@ -117,7 +125,11 @@ class Claims:
     def take(self) -> Held | None:
         """Wait for a claim to work on; ``None``: there will be none any more."""
         while (held := self._ready.get()) is not None:
-            self.looked.wait(_LOOK_TIME)
+            if isinstance(held, Errand):
+                held.run()
+                continue
+            if not self.looked.is_set():
+                self.looked.wait(_LOOK_TIME)
             with self._lock:
                 if self._begin(held):
                     return held
@@ -233,7 +245,7 @@ class Claims:
                 held = self._ready.get_nowait()
             except Empty:
                 return drained
-            if held is None:
-                self._ready.put(None)
+            if not isinstance(held, Held):
+                self._ready.put(held)
                 return drained
             drained.append(held)

@@ -16,6 +16,7 @@ from alkstore.runners.identity import default_worker_id
 from alkstore.runners.pulse import PulseToken
 from alkstore.runners.settlement import Settlement
 from alkstore.runners.supervisor import AFTER_GRACE, Supervisor
+from alkstore.stop_token import StopToken
 from alkstore.traits import JobHandle, Queue
 
 MAX_CONCURRENCY = 1_000
@@ -40,7 +41,8 @@ class JobPool(Supervisor):
 
     One thread claims and, at the end, sees to it that nothing is left behind; one writes
     the outcomes; up to *concurrency* threads, started when they are needed, call the
-    application's code. No thread holds a connection while that runs.
+    application's code, and claim in place of the first one while they are idle. No thread holds a
+    connection while the application's code runs.
 
     On stop nothing more is claimed, and claims that no handler has begun are released at
     once. Running handlers may finish until the grace is over; then their claims are
@@ -131,18 +133,13 @@ class JobPool(Supervisor):
                 self._grow(0)
                 limit = self._room()
                 if limit > 0:
-                    # The first claim does not wait: it tells whether things work (again).
-                    handles = (
-                        self._queue.claim_wait(self._worker_id, limit, stop=stop)
-                        if waits
-                        else self._queue.claim(self._worker_id, limit)
-                    )
-                    try:
-                        self._grow(len(handles))
-                    finally:
-                        self._claims.admit(handles)
-                    if handles:
-                        self._careful = any(map(_may_be_dangerous, handles))
+                    if not waits:
+                        # The first claim does not wait: it tells whether things work (again).
+                        self._admit(self._queue.claim(self._worker_id, limit))
+                    elif self._has_idle_handler():
+                        self._claims.entrust(partial(self._claim_wait, limit, stop))
+                    else:
+                        self._claim_wait(limit, stop)
                     self._status.good(_PART, "working")
                     waits = True
                 else:
@@ -154,6 +151,25 @@ class JobPool(Supervisor):
             self._finish()
         finally:
             self._token.detach(self._claims.claimer)
+
+    def _has_idle_handler(self) -> bool:
+        """Return whether a handler thread has nothing to do.
+
+        It waits for a claim in any case. When it does so at the source it begins at once with what
+        it claims, and nobody has to be woken for that.
+        """
+        return len(self._crew) > self._claims.unstarted + self._claims.running
+
+    def _claim_wait(self, limit: int, stop: StopToken) -> None:
+        self._admit(self._queue.claim_wait(self._worker_id, limit, stop=stop))
+
+    def _admit(self, handles: list[JobHandle]) -> None:
+        try:
+            self._grow(len(handles))
+        finally:
+            self._claims.admit(handles)
+        if handles:
+            self._careful = any(map(_may_be_dangerous, handles))
 
     def _alive(self) -> None:
         self._status.alive(_PART)
@@ -193,9 +209,10 @@ class JobPool(Supervisor):
                 outcome = self._attempt(held.handle)
                 self._tell(held.handle, outcome)
             finally:
-                if not self.inherited:
+                inherited = self.inherited  # the handler may have forked
+                if not inherited:
                     self._claims.end(held, outcome)
-            if self.inherited:
+            if inherited:
                 return
 
     def _settle(self) -> None:

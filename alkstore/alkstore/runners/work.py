@@ -65,7 +65,7 @@ def call(work: Work, handle: JobHandle) -> None:
             or a generator): the work was not done. A coroutine is closed.
     """
     result = work(handle)
-    if not _is_still_to_be_run(result):
+    if result is None or not _is_still_to_be_run(result):
         return
     if isinstance(result, Coroutine):
         # Otherwise Python warns, somewhere and later, that it was never awaited.

@@ -1,4 +1,4 @@
-"""Arrays that go to the server in binary, as one parameter each.
+"""Values that go to the server in binary, as they are: arrays, as one parameter each, and UUIDs.
 
 The driver converts a list item by item, and text makes of each byte two digits and escapes
 them: over thousands of rows that costs more than what is done with them.
@@ -7,18 +7,20 @@ them: over thousands of rows that costs more than what is done with them.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sized
 from itertools import repeat
 
 from psycopg import postgres
 from psycopg.abc import Buffer
 from psycopg.adapt import AdaptersMap, Dumper
 from psycopg.pq import Format
+from psycopg.types.string import ByteaBinaryLoader
 
 from alkstore._typing import override
 
 _HEADER = struct.Struct("!iiIii")
 _LONG = struct.Struct("!iq")
+_SIXTEEN = (16).to_bytes(4, "big")
 
 
 class ByteaArray(list[bytes]):
@@ -33,15 +35,45 @@ class LongArray(list[int]):
     """Whole numbers, as an ``int8[]``."""
 
 
+class UuidBytes(bytes):
+    """The sixteen bytes of a ``uuid``."""
+
+
+class UuidArray(list[UuidBytes]):
+    """A ``uuid[]``."""
+
+
 class MomentArray(list[int]):
     """Times, in microseconds since 2000 as the server counts them, as a ``timestamptz[]``."""
 
 
-def _array(oid: int, items: list[bytes] | list[int], encoded: Iterable[bytes]) -> bytes:
+def _array(oid: int, items: Sized, encoded: Iterable[bytes]) -> bytes:
     """Return an array of one dimension, without NULLs, that begins at 1."""
     if not items:
         return struct.pack("!iiI", 0, 0, oid)
     return _HEADER.pack(1, 0, oid, len(items), 1) + b"".join(encoded)
+
+
+class _UuidDumper(Dumper):
+    """Dumps the bytes of a UUID."""
+
+    format = Format.BINARY
+    oid = postgres.types["uuid"].oid
+
+    @override
+    def dump(self, obj: UuidBytes) -> Buffer:
+        return obj
+
+
+class _UuidArrayDumper(Dumper):
+    """Dumps the bytes of many."""
+
+    format = Format.BINARY
+    item: int
+
+    @override
+    def dump(self, obj: list[UuidBytes]) -> Buffer:
+        return _array(self.item, obj, map(_SIXTEEN.__add__, obj))
 
 
 class _BytesDumper(Dumper):
@@ -68,10 +100,13 @@ class _LongDumper(Dumper):
 
 
 def register(adapters: AdaptersMap) -> None:
-    """Let *adapters* dump the arrays of this module."""
+    """Let *adapters* dump what this module has, and load UUIDs as their bytes."""
+    adapters.register_dumper(UuidBytes, _UuidDumper)
+    adapters.register_loader("uuid", ByteaBinaryLoader)
     for of, base, name in (
         (ByteaArray, _BytesDumper, "bytea"),
         (TidArray, _BytesDumper, "tid"),
+        (UuidArray, _UuidArrayDumper, "uuid"),
         (LongArray, _LongDumper, "int8"),
         (MomentArray, _LongDumper, "timestamptz"),
     ):

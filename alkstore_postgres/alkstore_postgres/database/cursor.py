@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -20,6 +21,7 @@ from alkstore_postgres.database import arrays
 
 Params = Mapping[str, Any] | None
 
+_EIGHT_BYTES = struct.Struct("!q")
 _EPOCH_2000 = datetime(2000, 1, 1, tzinfo=timezone.utc)
 _FIRST = datetime.min.replace(tzinfo=timezone.utc)
 _LAST = datetime.max.replace(tzinfo=timezone.utc)
@@ -36,9 +38,9 @@ class _UtcLoader(Loader):
 
     @override
     def load(self, data: Buffer) -> datetime:
-        micros = int.from_bytes(bytes(data), "big", signed=True)
+        micros: int = _EIGHT_BYTES.unpack(data)[0]
         try:
-            return _EPOCH_2000 + timedelta(microseconds=micros)
+            return _EPOCH_2000 + timedelta(0, 0, micros)
         except OverflowError:
             return _LAST if micros > 0 else _FIRST
 

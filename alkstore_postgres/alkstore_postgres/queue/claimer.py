@@ -10,6 +10,7 @@ from psycopg.rows import TupleRow
 
 from alkstore.codec import Codec
 from alkstore.stop_token import Parker, StopToken
+from alkstore_postgres.database.arrays import UuidBytes
 from alkstore_postgres.database.database import Database
 from alkstore_postgres.database.session import Session
 from alkstore_postgres.database.statements import Statements
@@ -236,7 +237,7 @@ class _Claim:
         self.worker_id = worker_id
         self.limit = limit
         self.hinted = hinted
-        self.claim_id = uuid.uuid4()
+        self.claim_id = UuidBytes(uuid.uuid4().bytes)
         self.more = False
 
     def params(self, *, swept: bool = False, place: Place | None = None) -> dict[str, Any]:
@@ -264,17 +265,5 @@ def _place(row: TupleRow) -> Place:
 
 
 def _claimed(row: TupleRow, claim: _Claim) -> ClaimedRow:
-    raw, attempt, max_attempts, visibility, backoff, enqueued, schedule, boundary = row[4:12]
-    return ClaimedRow(
-        id=row[_ID],
-        queue=claim.queue,
-        claim_id=claim.claim_id,
-        raw=raw,
-        attempt=attempt,
-        max_attempts=max_attempts,
-        visibility_timeout=visibility,
-        base_backoff=backoff,
-        enqueued_at=enqueued,
-        schedule=schedule,
-        scheduled_for=boundary,
-    )
+    # In the order of the statement's columns.
+    return ClaimedRow(row[_ID], claim.queue, claim.claim_id, *row[_ID + 1 : _PRIORITY])

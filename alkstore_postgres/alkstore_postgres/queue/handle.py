@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
-from uuid import UUID
+from typing import Any, NamedTuple
 
 from alkstore._typing import override
 from alkstore.arguments import Seconds, positive_seconds, seconds
 from alkstore.backoff import stored_delay
 from alkstore.codec import Codec, decode_payload
 from alkstore.error_text import error_text
+from alkstore_postgres.database.arrays import UuidBytes
 from alkstore_postgres.queue.settler import Claim, Settler
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClaimedRow:
+class ClaimedRow(NamedTuple):
     """What a claim returned of a job's row.
 
     Attributes:
@@ -26,7 +24,7 @@ class ClaimedRow:
 
     id: int
     queue: str
-    claim_id: UUID
+    claim_id: UuidBytes
     raw: bytes
     attempt: int
     max_attempts: int

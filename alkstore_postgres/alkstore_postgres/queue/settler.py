@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
-from uuid import UUID
 
 from alkstore.errors import DatabaseError
+from alkstore_postgres.database.arrays import LongArray, UuidArray, UuidBytes
 from alkstore_postgres.database.database import Database
 from alkstore_postgres.database.errors import NOTIFY_QUEUE_FULL
 from alkstore_postgres.database.statements import Statements
 from alkstore_postgres.queue.claim_places import ClaimPlaces
 from alkstore_postgres.wakes.sender import WakeSender
 
-Claim = tuple[int, UUID]
+Claim = tuple[int, UuidBytes]
 """A claim's identity: the job's id and the claim's own."""
 
 
@@ -99,6 +99,6 @@ class Settler:
             self._database.check_open()
             return set()
         ids, claim_ids = zip(*claims, strict=True)
-        params |= {"ids": list(ids), "claim_ids": list(claim_ids)}
+        params |= {"ids": LongArray(ids), "claim_ids": UuidArray(claim_ids)}
         rows = self._database.fetch_all(self._sql[statement], params)
         return {(row[0], row[1]) for row in rows}

@@ -70,6 +70,7 @@ class Turn:
         # Made once: a wake is heard sooner.
         self._selector = _Selector()
         self._paused = False
+        self._names: list[str] = []
         self.line: Line | None = None
 
     def run(self, ready: Callable[[], None]) -> None:
@@ -155,16 +156,22 @@ class Turn:
             self._pump(line, left)
 
     def _pump(self, line: Line, limit: float) -> bool:
-        """Wait up to *limit* seconds for something to read; return whether there was."""
+        """Wait up to *limit* seconds for something to read; return whether there was.
+
+        What was read is passed on by the next call, on its way to sleep: whoever is woken needs
+        the interpreter, and would wait for it while this thread goes on.
+        """
         ready = self._selector.select(0)
         self._paused = not ready
+        names, self._names = self._names, []
+        for name in names:
+            self._wake(name)
         readable = [key.fileobj for key, _ in ready or self._selector.select(limit)]
         if self._bell in readable:
             raise ClosingError
         if not readable:
             return False
-        for name in line.read():
-            self._wake(name)
+        self._names = line.read()
         return True
 
 

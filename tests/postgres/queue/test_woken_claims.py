@@ -67,6 +67,8 @@ class Sleeper:
 
 @pytest.fixture
 def sleeper(store: PostgresStore, queue: Queue, monkeypatch: pytest.MonkeyPatch) -> Sleeper:
+    # However busy the machine is: a slow look is followed by full ones.
+    monkeypatch.setattr("alkstore_postgres.queue.claim_places.SLOW_LOOK", 600.0)
     return Sleeper(store, queue, monkeypatch)
 
 
