@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 import psycopg
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from alkstore_postgres.database.arrays import ByteaArray, LongArray, MomentArray, TidArray
+from alkstore_postgres.database.arrays import (
+    ByteaArray,
+    LongArray,
+    MomentArray,
+    TidArray,
+    UuidArray,
+    UuidBytes,
+)
 from alkstore_postgres.database.cursor import EngineCursor, RawCursor
 from alkstore_postgres.scheduler.instants import FIRST_MICROS, LAST_MICROS, from_micros
 
@@ -39,6 +47,19 @@ def test_numbers(connection: psycopg.Connection[Any], items: list[int]) -> None:
 def test_payloads(connection: psycopg.Connection[Any], items: list[bytes]) -> None:
     query = b"SELECT %(items)s::bytea[]"
     assert ask(EngineCursor(connection), query, items=ByteaArray(items)) == items
+
+
+@SETTINGS
+@given(items=st.lists(st.uuids()))
+def test_uuids_go_and_come_as_their_bytes(
+    connection: psycopg.Connection[Any], items: list[UUID]
+) -> None:
+    cursor, raws = EngineCursor(connection), [UuidBytes(item.bytes) for item in items]
+    told = ask(cursor, b"SELECT %(items)s::uuid[]::text[]", items=UuidArray(raws))
+    assert told == [str(item) for item in items]
+    for item, raw in zip(items, raws, strict=True):
+        assert ask(cursor, b"SELECT %(item)s::uuid::text", item=raw) == str(item)
+        assert ask(cursor, b"SELECT %(item)s::text::uuid", item=str(item)) == raw
 
 
 @SETTINGS

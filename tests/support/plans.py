@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import UUID
 
 import psycopg
 import pytest
 from psycopg import sql
 
+from alkstore_postgres.database.arrays import UuidArray, UuidBytes
 from alkstore_postgres.database.cursor import EngineCursor, Params
 from tests.support.cursors import Run, around_statements
 
@@ -57,6 +59,13 @@ class Plan:
     def indexes(self) -> set[str]:
         """Return the indexes that it used."""
         return {node["Index Name"] for node in self.nodes if "Index Name" in node}
+
+
+def _spoken(value: Any) -> Any:
+    """Return *value* as the driver itself can write it into a statement."""
+    if isinstance(value, UuidArray):
+        return [UUID(bytes=one) for one in value]
+    return UUID(bytes=value) if isinstance(value, UuidBytes) else value
 
 
 @dataclass
@@ -114,7 +123,7 @@ class Explainer:
             return b"$%d" % (names.index(name) + 1)
 
         text = _PARAMETER.sub(numbered, query)
-        values = sql.SQL(", ").join(sql.Literal(params[name]) for name in names)
+        values = sql.SQL(", ").join(sql.Literal(_spoken(params[name])) for name in names)
         call = sql.SQL("explained({})").format(values) if names else sql.SQL("explained")
         with self.connection.transaction(force_rollback=True):
             self.connection.execute(sql.SQL("SET LOCAL plan_cache_mode = {}").format(mode))

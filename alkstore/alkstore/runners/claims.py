@@ -128,8 +128,7 @@ class Claims:
             if isinstance(held, Errand):
                 held.run()
                 continue
-            if not self.looked.is_set():
-                self.looked.wait(_LOOK_TIME)
+            self.looked.wait(_LOOK_TIME)
             with self._lock:
                 if self._begin(held):
                     return held
