@@ -62,6 +62,12 @@ class Claims:
         return self._running
 
     @property
+    def occupied(self) -> int:
+        """How many handler threads run, or have a claim waiting for them."""
+        with self._lock:
+            return self._unstarted + self._running
+
+    @property
     def finished(self) -> int:
         """How many handlers have ended so far."""
         return self._finished
@@ -103,21 +109,30 @@ class Claims:
             self.settler.unpark()
 
     def entrust(self, work: Callable[[], None]) -> None:
-        """Have an idle handler thread do *work*, and wait for it; raises what that raises."""
+        """Have an idle handler thread do *work*, and wait for it; raises what that raises.
+
+        Where none comes for it soon, it is done here.
+        """
         errand = Errand(work)
         self._ready.put(errand)
         errand.wait()
 
     def recall(self, waited: float) -> None:
-        """Release claims that have been waiting for a handler longer than *waited* seconds."""
+        """Release claims that have been waiting for a handler longer than *waited* seconds.
+
+        Also one that a handler thread was handed and lost, since something struck it just then.
+        """
+        if not self._unstarted:
+            return
         limit = time.monotonic() - waited
         with self._lock:
-            for held in self._drain():
-                if held.admitted > limit:
-                    self._ready.put(held)
-                else:
+            for held in self._held.values():
+                if held.stage == "ready" and held.admitted <= limit:
                     self._unstarted -= 1
                     self._end(held, RELEASE)
+            for held in self._drain():
+                if held.stage == "ready":
+                    self._ready.put(held)
         self.settler.unpark()
 
     # -- the handler threads
@@ -244,7 +259,8 @@ class Claims:
                 held = self._ready.get_nowait()
             except Empty:
                 return drained
-            if not isinstance(held, Held):
-                self._ready.put(held)
+            if held is None:
+                self._ready.put(None)
                 return drained
-            drained.append(held)
+            if isinstance(held, Held):  # whoever sent an errand does it himself
+                drained.append(held)

@@ -158,10 +158,15 @@ class JobPool(Supervisor):
         It waits for a claim in any case. When it does so at the source it begins at once with what
         it claims, and nobody has to be woken for that.
         """
-        return len(self._crew) > self._claims.unstarted + self._claims.running
+        return len(self._crew) > self._claims.occupied
 
     def _claim_wait(self, limit: int, stop: StopToken) -> None:
-        self._admit(self._queue.claim_wait(self._worker_id, limit, stop=stop))
+        # Others may be idle, and want what lies ready here behind handlers that turned out slow.
+        timeout = _RECALL_AFTER if self._claims.unstarted else None
+        handles = self._queue.claim_wait(self._worker_id, limit, timeout=timeout, stop=stop)
+        self._admit(handles)
+        if not handles:
+            self._claims.recall(_RECALL_AFTER)
 
     def _admit(self, handles: list[JobHandle]) -> None:
         try:
@@ -181,14 +186,13 @@ class JobPool(Supervisor):
         most = self._concurrency + ahead
         if claims.unsettled > 2 * most:
             return 0  # the database does not keep up
-        free = most - claims.unstarted - claims.running
+        free = most - claims.occupied
         return round_down(free) if free > ahead // 2 else 0
 
     def _grow(self, more: int) -> None:
         """Start handler threads for what has none, and for so many *more* claims."""
-        busy = self._claims.unstarted + self._claims.running
         # Where not even the first could be started, it is there before anything is claimed.
-        wanted = min(max(busy + more, self._unmanned), self._concurrency)
+        wanted = min(max(self._claims.occupied + more, self._unmanned), self._concurrency)
         try:
             while len(self._crew) < wanted:
                 part = f"handler {len(self._crew) + 1}"

@@ -90,8 +90,7 @@ class Settler:
             done = self._touch(statement, claim, wake=False, **params)
         if done:
             self._places.forget(queue)
-            if not inline:
-                self._wakes.merged(queue)
+            (self._wakes.carried if inline else self._wakes.merged)(queue)
         return done
 
     def _touch_many(self, statement: str, claims: Sequence[Claim], **params: Any) -> set[Claim]:

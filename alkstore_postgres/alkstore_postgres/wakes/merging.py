@@ -12,16 +12,16 @@ BURST: Final = 3.0
 """How many enqueues in a row may carry their wakes themselves."""
 
 SPARSE: Final = 0.1
-"""An enqueue that comes so many seconds after the one before it always carries its wake."""
+"""An enqueue that comes so many seconds after the one before it carries its wake."""
 
 ASKING: Final = 0.02
 """One that comes so many seconds after the last that carried its wake, or asked, asks whether to:
 it looks whether the job that the last wake was for is done."""
 
 SLOW_FACTOR: Final = 20.0
-"""Neither does when that was less than so many times as long ago as the last one that carried a
-wake has taken. Where it is slow, commits line up for it; so a process stands in that line a
-twentieth of the time at most."""
+"""Neither when that was less than so many times as long ago as the last one that carried a wake has
+taken. Where it is slow, commits line up for it; so a process that enqueues one by one stands in
+that line a twentieth of the time at most, and one with many threads not much longer."""
 
 SHORTEST_LOOK: Final = 0.005
 """A worker may have become idle in so many seconds: the soonest time to look again."""
@@ -96,9 +96,10 @@ class Merging:
         """Return which job the enqueue that begins now asks for; ``None``: it does not ask.
 
         When that one is done, whoever did it may be idle, and the enqueue carries its wake. A
-        worker that still has it, or one that nobody has taken, says nothing of that kind.
+        worker that still has it, or one that nobody has taken, says nothing of that kind. While
+        others wait that nobody was told of, the sender is about to look.
         """
-        if now - self._began < max(ASKING, self._slow):
+        if self.owes or now - self._began < max(ASKING, self._slow):
             return None
         self._began = now
         return self.woken

@@ -193,11 +193,19 @@ def test_an_error_of_the_server_half_way_leaves_nothing(
     assert queue.size() == 0
 
 
+@pytest.mark.parametrize("asks", [False, True])
 def test_a_job_is_stored_when_no_wake_can_be_sent(
-    queue: Queue, table: JobTable, monkeypatch: pytest.MonkeyPatch
+    store: PostgresStore,
+    queue: Queue,
+    table: JobTable,
+    monkeypatch: pytest.MonkeyPatch,
+    asks: bool,
 ) -> None:
     """Field case B77: a full notification queue is told at the commit, and nothing was stored."""
     tried: list[bytes] = []
+    if asks:
+        monkeypatch.setattr(store._parts.sender, "inline", lambda _name: False)
+        monkeypatch.setattr(store._parts.sender, "ask", lambda _name: 7)
 
     def full(run: Run) -> Run:
         def run_unless_waking(cursor: object, query: bytes, *args: Any, **options: Any) -> None:

@@ -60,6 +60,37 @@ def test_claims_ahead_are_given_back_when_the_handlers_turn_out_slow(
     assert worker.stop()
 
 
+def test_claims_ahead_are_given_back_while_the_worker_waits_for_more(
+    queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has room for more, and there is no more: others may be idle meanwhile."""
+    started, release, waits = threading.Event(), threading.Event(), threading.Event()
+    claim_wait = type(queue).claim_wait
+
+    def handler(_job: JobHandle) -> None:
+        started.set()
+        release.wait(60)
+
+    def waiting(self: Queue, worker_id: str, limit: int, **options: Any) -> list[JobHandle]:
+        if started.is_set():
+            waits.set()
+        return claim_wait(self, worker_id, limit, **options)
+
+    monkeypatch.setattr(type(queue), "claim_wait", waiting)
+    worker = WorkerRunner(queue, handler)
+    ahead = [8]
+    monkeypatch.setattr(worker, "_ahead", lambda: ahead[0])
+    queue.enqueue_many(range(4))
+    worker.start()
+    assert waits.wait(30)
+    assert queue.stats().running == 4
+    ahead[0] = 0
+    wait_until(lambda: queue.stats().ready == 3)
+    release.set()
+    wait_until(lambda: is_empty(queue))
+    assert worker.stop()
+
+
 @pytest.mark.parametrize("kind", ["on their last attempt", "tried before"])
 def test_dangerous_jobs_are_claimed_one_by_one(
     queue: Queue, monkeypatch: pytest.MonkeyPatch, kind: str

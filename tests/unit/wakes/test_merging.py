@@ -56,6 +56,16 @@ def test_an_enqueue_that_follows_a_little_later_asks_for_the_job_last_told_of(
     assert [merging.ask(ASKING * number) for number in (0.9, 1.0, 1.9, 2.0)] == [None, 7, None, 7]
 
 
+def test_it_does_not_ask_while_others_wait_that_nobody_was_told_of(merging: Merging) -> None:
+    merging.spend(0.0)
+    merging.carried(0.0, 7)
+    merging.add(8)
+    assert merging.ask(WINDOW) is None
+    assert merging.take(WINDOW) is not None
+    merging.answered(WINDOW, (8, True))
+    assert merging.ask(2 * WINDOW) == 8
+
+
 def test_where_carrying_wakes_is_slow_it_asks_more_rarely(merging: Merging) -> None:
     merging.spend(0.0)
     merging.carried(ASKING, 7)
@@ -68,10 +78,10 @@ def test_one_that_asked_and_carried_its_wake_is_the_next_to_ask_for(merging: Mer
     merging.carried(0.0, 7)
     assert merging.ask(WINDOW) == 7
     merging.carried(WINDOW, 8)
+    assert merging.ask(2 * WINDOW - 0.001) == 8
     # What may wait for others is told of a window after that wake, no sooner.
     merging.add(None)
     assert merging.take(2 * WINDOW - 0.001) is None
-    assert merging.ask(2 * WINDOW) == 8
 
 
 def test_a_job_after_a_pause_is_looked_at_at_once(merging: Merging) -> None:
