@@ -15,8 +15,29 @@ from alkstore.runners.held import Held, beat_interval
 from alkstore.stop_token import Parker
 from alkstore.traits import JobHandle
 
+_LOST_AFTER = 3.0
+"""A claim that no handler has begun, and that lies in no queue for one, was lost after so many
+seconds: handlers may hold the interpreter for some of them."""
+
 _LOOK_TIME = 0.05
 """How long a handler waits for the heartbeats to know of its claim, in seconds."""
+
+
+class Seat:
+    """The place of a handler thread, which stays when something strikes the thread.
+
+    Attributes:
+        held: The claim that it has in its hand, or works on.
+        outcome: What is to become of that.
+        errand: What it does for the claimer.
+    """
+
+    __slots__ = ("errand", "held", "outcome")
+
+    def __init__(self) -> None:
+        self.held: Held | None = None
+        self.outcome = RELEASE
+        self.errand: Errand | None = None
 
 
 class Claims:
@@ -25,6 +46,10 @@ class Claims:
     A claim is admitted, taken by a handler thread, ended by it, settled and forgotten.
     Four kinds of threads meet here, and each sleeps on a place of its own: handler
     threads in `take`, the others on `claimer`, `settler` and `heart`.
+
+    An application may set an exception in one of its handlers' threads from outside, as time
+    limits do, and it may strike late: anywhere in here. So every step of a handler thread can
+    be done again, and is: see `leave`.
 
     Attributes:
         beat_at: When the heartbeats look at the books next, as `time.monotonic` tells;
@@ -43,9 +68,9 @@ class Claims:
         self._lock = threading.Lock()
         self._ready: SimpleQueue[Held | Errand | None] = SimpleQueue()
         self._held: dict[int, Held] = {}
+        self._unbegun: dict[int, Held] = {}
+        self._running: dict[int, Held] = {}
         self._ended: deque[Held] = deque()
-        self._unstarted = 0
-        self._running = 0
         self._finished = 0
         self._closed = False
 
@@ -54,18 +79,18 @@ class Claims:
     @property
     def unstarted(self) -> int:
         """How many claims wait for a handler thread."""
-        return self._unstarted
+        return len(self._unbegun)
 
     @property
     def running(self) -> int:
         """How many handlers run, those that lost their claim included."""
-        return self._running
+        return len(self._running)
 
     @property
     def occupied(self) -> int:
         """How many handler threads run, or have a claim waiting for them."""
         with self._lock:
-            return self._unstarted + self._running
+            return len(self._unbegun) + len(self._running)
 
     @property
     def finished(self) -> int:
@@ -94,8 +119,10 @@ class Claims:
         now = time.monotonic()
         admitted = [Held(handle, now) for handle in handles]
         intervals = [beat_interval(handle.visibility_timeout) for handle in handles]
+        books = {id(held): held for held in admitted}
         with self._lock:
-            self._held.update((id(held), held) for held in admitted)
+            self._unbegun.update(books)  # first: what is in no queue is found there
+            self._held.update(books)
             if intervals and self.beat_at > now + min(intervals):
                 self.looked.clear()
                 self.heart.unpark()
@@ -103,7 +130,6 @@ class Claims:
                 if self._closed:
                     self._end(held, RELEASE)
                 else:
-                    self._unstarted += 1
                     self._ready.put(held)
         if self._closed:
             self.settler.unpark()
@@ -117,49 +143,65 @@ class Claims:
         self._ready.put(errand)
         errand.wait()
 
-    def recall(self, waited: float) -> None:
+    def recall(self, waited: float, crew: int) -> None:
         """Release claims that have been waiting for a handler longer than *waited* seconds.
 
-        Also one that a handler thread was handed and lost, since something struck it just then.
+        While one of the handler threads is free they are about to be taken: it waits for the
+        interpreter. Then only those go back that have been in no queue for long: something struck
+        a thread that had just been handed one.
+
+        Args:
+            waited: Seconds.
+            crew: How many handler threads there are.
         """
-        if not self._unstarted:
-            return
-        limit = time.monotonic() - waited
+        now = time.monotonic()
         with self._lock:
-            for held in self._held.values():
-                if held.stage == "ready" and held.admitted <= limit:
-                    self._unstarted -= 1
+            queued = self._drain()
+            one_is_free = len(self._running) < crew
+            spared = {id(held) for held in queued} if one_is_free else set()
+            limit = now - (max(waited, _LOST_AFTER) if one_is_free else waited)
+            for held in list(self._unbegun.values()):
+                if held.admitted <= limit and id(held) not in spared:
                     self._end(held, RELEASE)
-            for held in self._drain():
+            for held in queued:
                 if held.stage == "ready":
                     self._ready.put(held)
         self.settler.unpark()
 
     # -- the handler threads
 
-    def take(self) -> Held | None:
+    def take(self, seat: Seat) -> Held | None:
         """Wait for a claim to work on; ``None``: there will be none any more."""
         while (held := self._ready.get()) is not None:
             if isinstance(held, Errand):
+                seat.errand = held
                 held.run()
+                seat.errand = None
                 continue
             self.looked.wait(_LOOK_TIME)
             with self._lock:
-                if self._begin(held):
+                if self._begin(held, seat):
                     return held
             self.settler.unpark()
         self._ready.put(None)  # for the next thread
         return None
 
-    def end(self, held: Held, outcome: Outcome) -> None:
-        """Note that the handler of *held* has ended."""
+    def leave(self, seat: Seat) -> None:
+        """Note that the handler of *seat* has ended, or that what is left there has no handler."""
+        if seat.errand is not None:
+            seat.errand.give_up()
+            seat.errand = None
+        held = seat.held
+        if held is None:
+            return
         with self._lock:
-            self._running -= 1
-            self._finished += 1
-            if not held.given_up:
-                self._end(held, outcome)
+            if held.stage != "ended":  # given up
+                self._end(held, seat.outcome)
+            if self._running.pop(id(held), None) is not None:
+                self._finished += 1
         self.settler.unpark()
         self.claimer.unpark()
+        seat.held, seat.outcome = None, RELEASE
 
     # -- the settler
 
@@ -210,8 +252,8 @@ class Claims:
     def close(self) -> None:
         """Begin nothing more: release what waits, and let idle handler threads go."""
         with self._lock:
-            for held in self._drain():
-                self._unstarted -= 1
+            self._drain()
+            for held in list(self._unbegun.values()):
                 self._end(held, RELEASE)
             if not self._closed:
                 self._closed = True
@@ -227,30 +269,26 @@ class Claims:
                     held.given_up = True
                     running += 1
                     self._end(held, RELEASE)
-                elif held.stage == "ready":  # a handler thread has it, and has not begun
-                    self._unstarted -= 1
-                    self._end(held, RELEASE)
         self.settler.unpark()
         return running
 
     # -- inside the lock
 
-    def _begin(self, held: Held) -> bool:
-        """Note that a handler begins with *held*, unless the end came first."""
+    def _begin(self, held: Held, seat: Seat) -> bool:
+        """Note that the handler of *seat* begins with *held*, unless the end came first."""
         if held.stage != "ready":
             return False
-        self._unstarted -= 1
-        if self._closed:
-            self._end(held, RELEASE)
-            return False
-        self._running += 1
+        seat.held = held
+        self._running[id(held)] = held
         held.stage = "running"
+        self._unbegun.pop(id(held), None)
         return True
 
     def _end(self, held: Held, outcome: Outcome) -> None:
-        held.stage = "ended"
         held.outcome = outcome
         self._ended.append(held)
+        held.stage = "ended"
+        self._unbegun.pop(id(held), None)
 
     def _drain(self) -> list[Held]:
         drained: list[Held] = []

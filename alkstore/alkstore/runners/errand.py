@@ -38,14 +38,21 @@ class Errand:
         finally:
             self._done.unpark()
 
+    def give_up(self) -> None:
+        """Note that `run` has come to an end somewhere, or to nothing."""
+        self._done.unpark()
+
     def wait(self) -> None:
         """Wait until the work is done, or do it; raises what it raises."""
-        if not self._done.park(PATIENCE):
+        begun = False
+        while not self._done.park(None if begun else PATIENCE) and not begun:
             if (work := self._take()) is not None:
                 work()
                 return
-            self._done.park()
-        if self._raised:
+            begun = True
+        if (work := self._take()) is not None:  # given up before it was begun
+            work()
+        elif self._raised:
             raise self._raised.pop()
 
     def _take(self) -> Callable[[], None] | None:

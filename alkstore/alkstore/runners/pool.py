@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -10,8 +11,8 @@ from typing import Any
 from alkstore._typing import override
 from alkstore.arguments import positive_int
 from alkstore.names import check_name
-from alkstore.runners.attempt import RELEASE, Outcome
-from alkstore.runners.claims import Claims
+from alkstore.runners.attempt import Outcome
+from alkstore.runners.claims import Claims, Seat
 from alkstore.runners.identity import default_worker_id
 from alkstore.runners.pulse import PulseToken
 from alkstore.runners.settlement import Settlement
@@ -31,6 +32,9 @@ _LOOK_UP = 10.0
 
 _RECALL_AFTER = 1.0
 """Claims that no handler has begun for so long are given back, in seconds."""
+
+_RECALL_EVERY = 0.25
+"""They are looked for so often at most, in seconds."""
 
 _RELEASE_TIME = AFTER_GRACE * 0.8
 """How long after the grace the releases may take, in seconds."""
@@ -127,10 +131,15 @@ class JobPool(Supervisor):
         self._claiming = True  # before the first look at the stop; see `_hurry`
         stop = PulseToken(self._token, self._alive)
         waits = False
+        recall_at = 0.0
         self._token.attach(self._claims.claimer)
         try:
             while not self._token.cancelled:
                 self._grow(0)
+                # Others may be idle, and want what lies here behind handlers that turned out slow.
+                if (now := time.monotonic()) >= recall_at:
+                    self._claims.recall(_RECALL_AFTER, len(self._crew))
+                    recall_at = now + _RECALL_EVERY
                 limit = self._room()
                 if limit > 0:
                     if not waits:
@@ -145,9 +154,7 @@ class JobPool(Supervisor):
                 else:
                     # Nothing is to be claimed, so nothing can fail.
                     self._status.good(_PART, "working")
-                    rest = _RECALL_AFTER if self._claims.unstarted else _LOOK_UP
-                    if not self._claims.claimer.park(rest):
-                        self._claims.recall(_RECALL_AFTER)
+                    self._claims.claimer.park(_RECALL_AFTER if self._claims.unstarted else _LOOK_UP)
             self._finish()
         finally:
             self._token.detach(self._claims.claimer)
@@ -161,12 +168,8 @@ class JobPool(Supervisor):
         return len(self._crew) > self._claims.occupied
 
     def _claim_wait(self, limit: int, stop: StopToken) -> None:
-        # Others may be idle, and want what lies ready here behind handlers that turned out slow.
         timeout = _RECALL_AFTER if self._claims.unstarted else None
-        handles = self._queue.claim_wait(self._worker_id, limit, timeout=timeout, stop=stop)
-        self._admit(handles)
-        if not handles:
-            self._claims.recall(_RECALL_AFTER)
+        self._admit(self._queue.claim_wait(self._worker_id, limit, timeout=timeout, stop=stop))
 
     def _admit(self, handles: list[JobHandle]) -> None:
         try:
@@ -196,26 +199,26 @@ class JobPool(Supervisor):
         try:
             while len(self._crew) < wanted:
                 part = f"handler {len(self._crew) + 1}"
-                self._crew.append(self._spawn(part, partial(self._handle, part)))
+                self._crew.append(self._spawn(part, partial(self._handle, part, Seat())))
         except BaseException:
             # Another process may be able to run what nobody here begins.
             self._unmanned = not self._crew
-            self._claims.recall(0.0 if self._unmanned else _RECALL_AFTER)
+            self._claims.recall(0.0 if self._unmanned else _RECALL_AFTER, len(self._crew))
             raise
         self._unmanned = False
 
-    def _handle(self, part: str) -> None:
+    def _handle(self, part: str, seat: Seat) -> None:
         """Work on one claim after the other."""
         self._status.over(part)  # whatever ended it the last time
-        while (held := self._claims.take()) is not None:
-            outcome = RELEASE
+        self._claims.leave(seat)  # what that has left behind
+        while (held := self._claims.take(seat)) is not None:
             try:
-                outcome = self._attempt(held.handle)
-                self._tell(held.handle, outcome)
+                seat.outcome = self._attempt(held.handle)
+                self._tell(held.handle, seat.outcome)
             finally:
                 inherited = self.inherited  # the handler may have forked
                 if not inherited:
-                    self._claims.end(held, outcome)
+                    self._claims.leave(seat)
             if inherited:
                 return
 

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, Final
 
 from psycopg.pq import TransactionStatus
-from psycopg_pool import ConnectionPool
+from psycopg_pool import ConnectionPool, PoolClosed
 
 from alkstore._typing import override
 from alkstore_postgres.database.errand import Errand
@@ -23,6 +23,9 @@ from alkstore_postgres.database.own_connection import OwnConnection
 
 KEPT_FOR: Final = 1.0
 """How long a connection goes round at most before the pool gets to see it, in seconds."""
+
+_LAST_ASKERS = 1.0
+"""So long at most, in seconds, the end of the pool waits for those who are on their way into it."""
 
 _LONGER = 1.0
 """So many seconds later than the pool itself a wait in it is given up."""
@@ -127,6 +130,24 @@ class OwnPool(ConnectionPool[OwnConnection]):
             super().close(timeout)
         finally:
             self._return_ready()
+            self._turn_away(min(timeout, _LAST_ASKERS))
+
+    def _turn_away(self, limit: float) -> None:
+        """Fail those who came just before the pool was closed, for up to *limit* seconds.
+
+        The pool looks whether it is open before it takes its lock: who looked in time may begin
+        to wait when all others have been told.
+        """
+        deadline = time.monotonic() + limit
+        while self._asking:
+            with self._lock:
+                waiting = list(self._waiting)
+                self._waiting.clear()
+            for one in waiting:
+                one.fail(PoolClosed(f"the pool {self.name!r} is closed"))
+            if time.monotonic() >= deadline:
+                return
+            time.sleep(0.001)
 
     def _return_ready(self) -> None:
         while True:

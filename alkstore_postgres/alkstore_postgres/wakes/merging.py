@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from typing import Final
 
@@ -20,8 +21,8 @@ it looks whether the job that the last wake was for is done."""
 
 SLOW_FACTOR: Final = 20.0
 """Neither when that was less than so many times as long ago as the last one that carried a wake has
-taken. Where it is slow, commits line up for it; so a process that enqueues one by one stands in
-that line a twentieth of the time at most, and one with many threads not much longer."""
+taken. Where it is slow, commits line up for it; so, beside the one that goes in each `WINDOW`, a
+process that enqueues one by one stands in that line a twentieth of the time at most."""
 
 SHORTEST_LOOK: Final = 0.005
 """A worker may have become idle in so many seconds: the soonest time to look again."""
@@ -54,6 +55,7 @@ class Merging:
         "_began",
         "_came_at",
         "_ids",
+        "_is_asleep",
         "_left",
         "_pause",
         "_sent_at",
@@ -71,6 +73,7 @@ class Merging:
         # More than the last one: of two threads the one that commits last may tell first.
         self._ids: deque[int] = deque(maxlen=_REMEMBERED)
         self._vague = False
+        self._is_asleep = False
         self._unheeded = False
         self._left = BURST
         self._stamp = now
@@ -99,7 +102,7 @@ class Merging:
         worker that still has it, or one that nobody has taken, says nothing of that kind. While
         others wait that nobody was told of, the sender is about to look.
         """
-        if self.owes or now - self._began < max(ASKING, self._slow):
+        if self._ids or now - self._began < max(ASKING, self._slow):
             return None
         self._began = now
         return self.woken
@@ -116,17 +119,27 @@ class Merging:
         if job_id is not None:
             self.woken = job_id
 
-    def add(self, job_id: int | None) -> None:
+    def add(self, job_id: int | None) -> bool:
         """Note a job that was stored without a wake.
 
         Args:
             job_id: The job, when it can be claimed already; ``None``: something else that
                 waiters have to know.
+
+        Returns:
+            Whether the sender, which sleeps until it may tell of something else, is to look now.
         """
         if job_id is None:
             self._vague = True
-        else:
-            self._ids.append(job_id)
+            return False
+        self._ids.append(job_id)
+        return self._awake()
+
+    def _awake(self) -> bool:
+        was_asleep, self._is_asleep = self._is_asleep, False
+        if was_asleep:
+            self.look_at = -math.inf
+        return was_asleep
 
     def take(self, now: float, *, anyway: bool = False) -> tuple[list[int], bool] | None:
         """Return the jobs to look for, and whether to wake in any case; ``None``: later.
@@ -143,7 +156,11 @@ class Merging:
         forced = again or anyway
         if not jobs and not forced:
             self.look_at = self._sent_at + WINDOW
+            self._is_asleep = True
+            if self._ids:  # added meanwhile, by somebody who took it for awake
+                self._awake()
             return None
+        self._is_asleep = False
         if forced:
             self._vague = False
         if now - self.look_at > LONGEST_LOOK:

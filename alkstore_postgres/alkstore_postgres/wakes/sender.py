@@ -108,10 +108,12 @@ class WakeSender:
         if self._closed:
             return
         book = self._books.get(name) or self._book(name, time.monotonic())
-        book.add(job_id)
+        hurry = book.add(job_id)
         if name not in self._owed:
             self._owed[name] = book
             self._ensure_thread()
+            hurry = True
+        if hurry:
             self._parker.unpark()
 
     def send_now(self, name: str) -> None:

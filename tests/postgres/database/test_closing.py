@@ -201,6 +201,44 @@ def test_whoever_waits_is_told_before_the_pool_has_ended(
     assert ended.is_set()
 
 
+def test_whoever_begins_to_wait_for_a_connection_as_the_pool_is_closed_is_told(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pool looks whether it is open before it takes its lock."""
+    pool = store._parts.database._pools.current()
+    looked, closed = threading.Event(), threading.Event()
+    look, close = ConnectionPool._check_open_getconn, ConnectionPool.close
+
+    def looking(pool: AnyPool) -> None:
+        look(pool)
+        looked.set()
+        assert closed.wait(10)
+
+    def closing(pool: AnyPool, timeout: float = 5.0) -> None:
+        close(pool, timeout)
+        closed.set()
+
+    told: list[float] = []
+
+    def ask() -> None:
+        with pytest.raises(StoreClosed):
+            store.queue("q").size()
+        told.append(time.monotonic())
+
+    held = [pool.getconn() for _ in range(pool.max_size)]
+    monkeypatch.setattr(ConnectionPool, "_check_open_getconn", looking)
+    monkeypatch.setattr(ConnectionPool, "close", closing)
+    asker = threading.Thread(target=ask)
+    asker.start()
+    assert looked.wait(10)
+    began = time.monotonic()
+    store.close()
+    asker.join()
+    assert told[0] - began < 5, "and not when the time for a check-out is over"
+    for connection in held:
+        pool.putconn(connection)
+
+
 def test_an_interrupt_amid_the_close_leaves_no_pool_behind(
     store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

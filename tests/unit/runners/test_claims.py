@@ -10,7 +10,7 @@ import pytest
 from alkstore._typing import override
 from alkstore.memory import MemoryStore
 from alkstore.runners.attempt import RELEASE
-from alkstore.runners.claims import Claims
+from alkstore.runners.claims import Claims, Seat
 from alkstore.runners.held import Held
 from alkstore.runners.worker import WorkerRunner
 from tests.support.waiting import wait_until
@@ -60,7 +60,7 @@ class Taking:
         assert not self._thread.is_alive()
 
     def _take(self) -> None:
-        self.taken.append(self.claims.take())
+        self.taken.append(self.claims.take(Seat()))
 
 
 def close(claims: Claims) -> None:

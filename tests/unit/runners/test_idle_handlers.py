@@ -13,7 +13,7 @@ import pytest
 from alkstore.errors import DatabaseError
 from alkstore.memory import MemoryStore
 from alkstore.memory.queue import MemoryQueue
-from alkstore.runners.claims import Claims
+from alkstore.runners.claims import Claims, Seat
 from alkstore.stop_token import StopToken
 from alkstore.traits import JobHandle, Queue
 from tests.support.waiting import wait_until
@@ -111,7 +111,7 @@ def test_what_nobody_comes_for_is_done_by_whoever_sent_it() -> None:
     assert done == [threading.get_ident()]
     # It lies there still, and hides nothing that comes after it.
     books.close()
-    assert books.take() is None
+    assert books.take(Seat()) is None
     assert len(done) == 1
 
 
@@ -140,7 +140,7 @@ def test_a_time_limit_that_strikes_an_idle_handler_stops_nothing(
     for number in range(6):
         queue.enqueue(number)
         time.sleep(0.01)
-    wait_until(lambda: {*range(6)} <= {*done}, 20)
+    wait_until(lambda: {*range(6)} <= {*done}, 40)
     assert worker.stop(5)
     assert worker.state == "stopped"
 

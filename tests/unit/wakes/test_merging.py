@@ -190,6 +190,26 @@ def test_a_job_is_looked_for_although_something_else_has_to_wait(merging: Mergin
     assert merging.owes
 
 
+def test_a_job_does_not_wait_for_the_time_of_something_else(merging: Merging) -> None:
+    merging.spend(0.0)
+    assert not merging.add(None)
+    assert merging.take(0.0) is None
+    assert merging.look_at == WINDOW
+    assert merging.add(7)
+    assert merging.look_at < 0.0
+    assert not merging.add(8), "once is enough"
+    assert merging.take(0.01) == ([7, 8], False)
+    merging.answered(0.01, (8, True))
+    assert merging.owes
+
+
+def test_something_else_that_waits_keeps_no_enqueue_from_asking(merging: Merging) -> None:
+    merging.spend(0.0)
+    merging.carried(0.0, 7)
+    merging.add(None)
+    assert merging.ask(WINDOW / 2) == 7
+
+
 def test_at_the_end_everything_is_told(merging: Merging) -> None:
     merging.spend(0.0)
     merging.add(None)
