@@ -17,7 +17,8 @@ SPARSE: Final = 0.1
 
 ASKING: Final = 0.02
 """One that comes so many seconds after the last that carried its wake, or asked, asks whether to:
-it looks whether the job that the last wake was for is done."""
+it looks whether the job that the last wake was for is done. Each time that it is not, twice as
+many pass before the next one asks, up to `WINDOW`."""
 
 SLOW_FACTOR: Final = 20.0
 """Neither when that was less than so many times as long ago as the last one that carried a wake has
@@ -52,8 +53,10 @@ class Merging:
     """
 
     __slots__ = (
+        "_asked",
         "_began",
         "_came_at",
+        "_gap",
         "_ids",
         "_is_asleep",
         "_left",
@@ -79,6 +82,8 @@ class Merging:
         self._stamp = now
         self._came_at = self._began = now - WINDOW
         self._slow = 0.0
+        self._asked: int | None = None
+        self._gap = ASKING
         self._sent_at = now - WINDOW
         self._pause = SHORTEST_LOOK
 
@@ -102,9 +107,12 @@ class Merging:
         worker that still has it, or one that nobody has taken, says nothing of that kind. While
         others wait that nobody was told of, the sender is about to look.
         """
-        if self._ids or now - self._began < max(ASKING, self._slow):
+        # The same one again: the last question was in vain, and the next one may well be.
+        gap = self._gap if self.woken == self._asked else ASKING
+        if self._ids or now - self._began < max(gap, self._slow):
             return None
-        self._began = now
+        self._gap = min(gap * 2, WINDOW)
+        self._began, self._asked = now, self.woken
         return self.woken
 
     def carried(self, now: float, job_id: int | None) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from alkstore_postgres.wakes.merging import (
@@ -52,8 +54,24 @@ def test_an_enqueue_that_follows_a_little_later_asks_for_the_job_last_told_of(
     merging: Merging,
 ) -> None:
     assert merging.ask(0.0) is None
+    merging.spend(0.0)
     merging.carried(0.0, 7)
-    assert [merging.ask(ASKING * number) for number in (0.9, 1.0, 1.9, 2.0)] == [None, 7, None, 7]
+    assert [merging.ask(ASKING * number) for number in (0.9, 1.0)] == [None, 7]
+    merging.carried(ASKING, 8)
+    assert [merging.ask(ASKING * number) for number in (1.9, 2.0)] == [None, 8]
+
+
+def test_after_a_question_in_vain_it_asks_ever_more_rarely(merging: Merging) -> None:
+    merging.spend(0.0)
+    merging.carried(0.0, 7)
+    step = ASKING / 10
+    asked = [number for number in range(400) if merging.ask(number * step) == 7]
+    gaps = [after - before for before, after in pairwise([0, *asked])]
+    assert gaps[:5] == pytest.approx([10, 20, 40, 80, WINDOW / step], abs=1)
+    assert max(gaps) <= WINDOW / step + 1
+    merging.spend(1000 * step)
+    merging.carried(1000 * step, 8)
+    assert merging.ask(1010 * step) == 8, "of another one nothing is known"
 
 
 def test_it_does_not_ask_while_others_wait_that_nobody_was_told_of(merging: Merging) -> None:
