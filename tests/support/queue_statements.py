@@ -8,6 +8,7 @@ from typing import TypeVar
 from alkstore.options import QUEUE_DEFAULTS, resolve_enqueue
 from alkstore.traits import JobHandle
 from alkstore_postgres import PostgresStore
+from alkstore_postgres.queue.claimer import _Claim
 from alkstore_postgres.wakes.merging import Merging
 from tests.support.backlogs import Backlog
 from tests.support.plans import Explainer, Plan
@@ -55,6 +56,11 @@ class QueueStatements:
         handles = self._call("claim 100", lambda: queue.claim("w", 100))
         # A number that is not written into the statement.
         handles += self._call("claim 33", lambda: queue.claim("w", 33))
+        claimer = self._store._parts.queues.claimer
+        for name, limit in (("claim_some_below", 1), ("claim_more_below", 100)):
+            claim = _Claim("mail", "w", limit)
+            rows = self._call(f"{name} {limit}", lambda: claimer._claim_by(name, claim))  # noqa: B023 - called at once
+            handles += claimer._handles(claim, rows)
         lapsed, rest = handles[:3], handles[3:]
         self._backlog.lapse([handle.id for handle in lapsed])
         self._call("sweep and claim 1", lambda: queue.claim("w"))

@@ -13,7 +13,8 @@ from alkstore_postgres.database.client_encoding import identifier
 from alkstore_postgres.database.operators import qualify
 from alkstore_postgres.database.store_clock import with_clock_of
 
-_NAME = re.compile(r"^-- name: (?P<name>\w+)$", re.MULTILINE)
+_TITLE = re.compile(r"^-- (?P<kind>name|part): (?P<name>\w+)$", re.MULTILINE)
+_PLACE = re.compile(r"\{(\w+)\}")
 _COMMENT = re.compile(r"^\s*--.*\n?", re.MULTILINE)
 _PARAMETER = re.compile(rb"%%|%\((\w+)\)s")  # a doubled percent sign begins none
 _QUOTED_OR_SPACE = re.compile(r"""('(?:[^']|'')*'|"(?:[^"]|"")*")|\s+""")
@@ -23,10 +24,11 @@ class Statements:
     """The statements of one ``.sql`` file, with the schema's name in its place.
 
     A file holds blocks that start with ``-- name: <name>``. The comment lines that follow
-    say what the statement promises and which index carries it; they are not sent.
-    ``{schema}`` stands for the schema's quoted name, and operators become those of
-    ``pg_catalog``. Values are parameters, except for numbers that decide about the plan:
-    see `variant`.
+    say what the statement promises and which index carries it; they are not sent. A block
+    that starts with ``-- part: <name>`` is no statement: those behind it have its text where
+    they say ``{<name>}``. ``{schema}`` stands for the schema's quoted name, and operators become
+    those of ``pg_catalog``. Values are parameters, except for numbers that decide about the
+    plan: see `variant`.
 
     Args:
         package: The package whose folder holds the file, as a module's ``__package__`` names it.
@@ -106,11 +108,17 @@ _USUAL_LIMITS = frozenset(
 @cache
 def _blocks(package: str | None, file: str) -> dict[str, str]:
     text = (files(package or "") / file).read_text(encoding="utf-8")
-    parts = _NAME.split(text)
-    return {
-        name: _on_one_line(qualify(_COMMENT.sub("", body).strip().rstrip(";")))
-        for name, body in zip(parts[1::2], parts[2::2], strict=True)
-    }
+    pieces = _TITLE.split(text)
+    parts: dict[str, str] = {}
+    statements: dict[str, str] = {}
+    for kind, name, body in zip(pieces[1::3], pieces[2::3], pieces[3::3], strict=True):
+        plain = _COMMENT.sub("", body).strip().rstrip(";")
+        whole = _PLACE.sub(lambda place: parts.get(place[1], place[0]), plain)
+        if kind == "part":
+            parts[name] = whole
+        else:
+            statements[name] = _on_one_line(qualify(whole))
+    return statements
 
 
 def _on_one_line(statement: str) -> str:

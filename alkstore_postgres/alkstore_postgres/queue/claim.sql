@@ -1,3 +1,44 @@
+-- The parts that the claims share.
+
+-- part: taken
+-- What a claim writes.
+claimable = false,
+claim_id = %(claim_id)s,
+worker_id = %(worker_id)s,
+attempts = jobs.attempts + 1,
+claim_expires_at = pg_catalog.statement_timestamp()
+    + pg_catalog.make_interval(secs => jobs.visibility_timeout)
+
+-- part: row
+-- What a claim returns of a job.
+jobs.id, jobs.payload, jobs.attempts, jobs.max_attempts, jobs.visibility_timeout,
+jobs.base_backoff, jobs.enqueued_at, jobs.schedule, jobs.scheduled_for,
+jobs.priority, jobs.run_at
+
+-- part: due
+-- What may be claimed now.
+jobs.run_at <= pg_catalog.statement_timestamp()
+AND (jobs.expires_at IS NULL OR jobs.expires_at > pg_catalog.statement_timestamp())
+
+-- part: the_first
+-- Of one priority level, whatever others have not taken.
+ORDER BY jobs.run_at, jobs.id
+LIMIT {limit}
+FOR UPDATE SKIP LOCKED
+
+-- part: overdue
+-- Whether something has to be swept: probes of jobs_claimed and of jobs_expiring.
+EXISTS (
+    SELECT FROM {schema}.jobs
+    WHERE jobs.queue = %(queue)s AND NOT jobs.claimable
+        AND jobs.claim_expires_at <= pg_catalog.statement_timestamp()
+)
+OR EXISTS (
+    SELECT FROM {schema}.jobs
+    WHERE jobs.queue = %(queue)s AND jobs.claimable
+        AND jobs.expires_at <= pg_catalog.statement_timestamp()
+)
+
 -- name: claim
 -- Claims up to {limit} jobs of a queue in claim order and returns them. The first row
 -- always comes: it tells whether something lapsed or expired has to be swept first (then
@@ -35,18 +76,7 @@ WITH RECURSIVE levels (priority) AS (
 ),
 overdue (found, relaxed) AS MATERIALIZED (
     SELECT
-        NOT %(swept)s AND %(level)s::smallint IS NULL AND (
-            EXISTS (
-                SELECT FROM {schema}.jobs
-                WHERE jobs.queue = %(queue)s AND NOT jobs.claimable
-                    AND jobs.claim_expires_at <= pg_catalog.statement_timestamp()
-            )
-            OR EXISTS (
-                SELECT FROM {schema}.jobs
-                WHERE jobs.queue = %(queue)s AND jobs.claimable
-                    AND jobs.expires_at <= pg_catalog.statement_timestamp()
-            )
-        ),
+        NOT %(swept)s AND %(level)s::smallint IS NULL AND ({overdue}),
         pg_catalog.set_config('synchronous_commit', 'off', true)
 ),
 picked AS MATERIALIZED (
@@ -56,32 +86,20 @@ picked AS MATERIALIZED (
         SELECT jobs.id, jobs.run_at FROM {schema}.jobs
         WHERE jobs.queue = %(queue)s AND jobs.claimable
             AND jobs.priority = levels.priority
-            AND jobs.run_at <= pg_catalog.statement_timestamp()
+            AND {due}
             AND (jobs.run_at, jobs.id) > (
                 coalesce(%(after_run_at)s::timestamp with time zone, '-infinity'),
                 coalesce(%(after_id)s::bigint, 0)
             )
-            AND (jobs.expires_at IS NULL OR jobs.expires_at > pg_catalog.statement_timestamp())
-        ORDER BY jobs.run_at, jobs.id
-        LIMIT {limit}
-        FOR UPDATE SKIP LOCKED
+        {the_first}
     ) AS job
     WHERE NOT (SELECT overdue.found FROM overdue)
     LIMIT {limit}
 ),
 claimed AS (
-    UPDATE {schema}.jobs SET
-        claimable = false,
-        claim_id = %(claim_id)s,
-        worker_id = %(worker_id)s,
-        attempts = jobs.attempts + 1,
-        claim_expires_at = pg_catalog.statement_timestamp()
-            + pg_catalog.make_interval(secs => jobs.visibility_timeout)
+    UPDATE {schema}.jobs SET {taken}
     WHERE jobs.id = ANY (ARRAY(SELECT picked.id FROM picked))
-    RETURNING
-        jobs.id, jobs.payload, jobs.attempts, jobs.max_attempts, jobs.visibility_timeout,
-        jobs.base_backoff, jobs.enqueued_at, jobs.schedule, jobs.scheduled_for,
-        jobs.priority, jobs.run_at
+    RETURNING {row}
 )
 SELECT
     overdue.found,
@@ -132,115 +150,118 @@ FROM overdue
 LEFT JOIN claimed ON true
 ORDER BY claimed.priority DESC, claimed.run_at, claimed.id;
 
+-- The short claims. They claim the jobs of one priority level, or nothing at all when something
+-- has to be swept first, or when that level has nothing due: then the full statement above has
+-- to look. The same indexes carry them, and what they claim is what that one would have claimed
+-- first. For few jobs the server takes longer to set a statement up than to run it, so there is
+-- as little of them as can be.
+
+-- part: highest_level
+-- The highest priority that a queue has.
+SELECT jobs.priority FROM {schema}.jobs
+WHERE jobs.queue = %(queue)s AND jobs.claimable
+ORDER BY jobs.priority DESC
+LIMIT 1
+
+-- part: highest_due_level
+-- The highest priority that has something due, whose first job says so: one probe of jobs_ready
+-- for each level on the way to it.
+WITH RECURSIVE levels (priority, is_due) AS (
+    (
+        SELECT jobs.priority, jobs.run_at <= pg_catalog.statement_timestamp() FROM {schema}.jobs
+        WHERE jobs.queue = %(queue)s AND jobs.claimable
+        ORDER BY jobs.priority DESC, jobs.run_at, jobs.id
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT below.priority, below.run_at <= pg_catalog.statement_timestamp()
+    FROM levels
+    CROSS JOIN LATERAL (
+        SELECT jobs.priority, jobs.run_at FROM {schema}.jobs
+        WHERE jobs.queue = %(queue)s AND jobs.claimable AND jobs.priority < levels.priority
+        ORDER BY jobs.priority DESC, jobs.run_at, jobs.id
+        LIMIT 1
+    ) AS below
+    WHERE NOT levels.is_due
+)
+SELECT levels.priority FROM levels
+WHERE levels.is_due
+
+-- part: short_row
+-- What a short claim returns, in the place of what the full one does. Its commit does not wait
+-- for the disk either.
+pg_catalog.set_config('synchronous_commit', 'off', true) IS NULL,
+EXTRACT(
+    EPOCH FROM pg_catalog.clock_timestamp() - pg_catalog.statement_timestamp()
+)::pg_catalog.float8,
+NULL::pg_catalog.float8,
+{row}
+
 -- name: claim_some
--- Claims up to {limit} jobs of a queue's highest priority and returns them, in any order; or
--- nothing at all when something has to be swept first, or when the highest priority has nothing
--- due: then the full statement above has to look. The same indexes carry it, and what it claims
--- is what that one would have claimed first. When it is to be %(whole)s, that one would have
--- claimed nothing else: where there are jobs of a lower priority, it claims nothing. For few
--- jobs the server takes longer to set a statement up than to run it, so there is as little of it
--- as can be.
-UPDATE {schema}.jobs SET
-    claimable = false,
-    claim_id = %(claim_id)s,
-    worker_id = %(worker_id)s,
-    attempts = jobs.attempts + 1,
-    claim_expires_at = pg_catalog.statement_timestamp()
-        + pg_catalog.make_interval(secs => jobs.visibility_timeout)
+-- Claims up to {limit} jobs of the queue's highest priority and returns them, in any order. When
+-- it is to be %(whole)s, the full statement would have claimed nothing else: where there are jobs
+-- of a lower priority, it claims nothing.
+UPDATE {schema}.jobs SET {taken}
 WHERE jobs.id = ANY (ARRAY(
     SELECT jobs.id FROM {schema}.jobs
     WHERE jobs.queue = %(queue)s AND jobs.claimable
-        AND jobs.priority = (
-            SELECT jobs.priority FROM {schema}.jobs
+        AND jobs.priority = ({highest_level})
+        AND {due}
+        AND NOT (SELECT {overdue} OR %(whole)s AND EXISTS (
+            SELECT FROM {schema}.jobs
             WHERE jobs.queue = %(queue)s AND jobs.claimable
-            ORDER BY jobs.priority DESC
-            LIMIT 1
-        )
-        AND jobs.run_at <= pg_catalog.statement_timestamp()
-        AND (jobs.expires_at IS NULL OR jobs.expires_at > pg_catalog.statement_timestamp())
-        AND NOT (SELECT
-            EXISTS (
-                SELECT FROM {schema}.jobs
-                WHERE jobs.queue = %(queue)s AND NOT jobs.claimable
-                    AND jobs.claim_expires_at <= pg_catalog.statement_timestamp()
-            )
-            OR EXISTS (
-                SELECT FROM {schema}.jobs
-                WHERE jobs.queue = %(queue)s AND jobs.claimable
-                    AND jobs.expires_at <= pg_catalog.statement_timestamp()
-            )
-            OR %(whole)s AND EXISTS (
-                SELECT FROM {schema}.jobs
-                WHERE jobs.queue = %(queue)s AND jobs.claimable
-                    AND jobs.priority < (
-                        SELECT jobs.priority FROM {schema}.jobs
-                        WHERE jobs.queue = %(queue)s AND jobs.claimable
-                        ORDER BY jobs.priority DESC
-                        LIMIT 1
-                    )
-            )
-        )
-    ORDER BY jobs.run_at, jobs.id
-    LIMIT {limit}
-    FOR UPDATE SKIP LOCKED
+                AND jobs.priority < ({highest_level})
+        ))
+    {the_first}
 ))
-RETURNING
-    pg_catalog.set_config('synchronous_commit', 'off', true) IS NULL,
-    EXTRACT(
-        EPOCH FROM pg_catalog.clock_timestamp() - pg_catalog.statement_timestamp()
-    )::pg_catalog.float8,
-    NULL::pg_catalog.float8,
-    jobs.id, jobs.payload, jobs.attempts, jobs.max_attempts, jobs.visibility_timeout,
-    jobs.base_backoff, jobs.enqueued_at, jobs.schedule, jobs.scheduled_for,
-    jobs.priority, jobs.run_at;
+RETURNING {short_row};
+
+-- name: claim_some_below
+-- The same of the highest priority that has something due.
+UPDATE {schema}.jobs SET {taken}
+WHERE jobs.id = ANY (ARRAY(
+    SELECT jobs.id FROM {schema}.jobs
+    WHERE jobs.queue = %(queue)s AND jobs.claimable
+        AND jobs.priority = ({highest_due_level})
+        AND {due}
+        AND NOT (SELECT {overdue} OR %(whole)s AND EXISTS (
+            SELECT FROM {schema}.jobs
+            WHERE jobs.queue = %(queue)s AND jobs.claimable
+                AND jobs.priority < ({highest_due_level})
+        ))
+    {the_first}
+))
+RETURNING {short_row};
 
 -- name: claim_more
--- The same for {limit} jobs exactly, or nothing at all when there are not so many.
+-- Claims {limit} jobs of the queue's highest priority, or nothing when there are not so many.
 WITH picked AS MATERIALIZED (
     SELECT jobs.id FROM {schema}.jobs
     WHERE jobs.queue = %(queue)s AND jobs.claimable
-        AND jobs.priority = (
-            SELECT jobs.priority FROM {schema}.jobs
-            WHERE jobs.queue = %(queue)s AND jobs.claimable
-            ORDER BY jobs.priority DESC
-            LIMIT 1
-        )
-        AND jobs.run_at <= pg_catalog.statement_timestamp()
-        AND (jobs.expires_at IS NULL OR jobs.expires_at > pg_catalog.statement_timestamp())
-        AND NOT (SELECT
-            EXISTS (
-                SELECT FROM {schema}.jobs
-                WHERE jobs.queue = %(queue)s AND NOT jobs.claimable
-                    AND jobs.claim_expires_at <= pg_catalog.statement_timestamp()
-            )
-            OR EXISTS (
-                SELECT FROM {schema}.jobs
-                WHERE jobs.queue = %(queue)s AND jobs.claimable
-                    AND jobs.expires_at <= pg_catalog.statement_timestamp()
-            )
-        )
-    ORDER BY jobs.run_at, jobs.id
-    LIMIT {limit}
-    FOR UPDATE SKIP LOCKED
+        AND jobs.priority = ({highest_level})
+        AND {due}
+        AND NOT (SELECT {overdue})
+    {the_first}
 )
-UPDATE {schema}.jobs SET
-    claimable = false,
-    claim_id = %(claim_id)s,
-    worker_id = %(worker_id)s,
-    attempts = jobs.attempts + 1,
-    claim_expires_at = pg_catalog.statement_timestamp()
-        + pg_catalog.make_interval(secs => jobs.visibility_timeout)
+UPDATE {schema}.jobs SET {taken}
 WHERE jobs.id = ANY (ARRAY(SELECT picked.id FROM picked))
     AND (SELECT pg_catalog.count(*) FROM picked) >= {limit}
-RETURNING
-    pg_catalog.set_config('synchronous_commit', 'off', true) IS NULL,
-    EXTRACT(
-        EPOCH FROM pg_catalog.clock_timestamp() - pg_catalog.statement_timestamp()
-    )::pg_catalog.float8,
-    NULL::pg_catalog.float8,
-    jobs.id, jobs.payload, jobs.attempts, jobs.max_attempts, jobs.visibility_timeout,
-    jobs.base_backoff, jobs.enqueued_at, jobs.schedule, jobs.scheduled_for,
-    jobs.priority, jobs.run_at;
+RETURNING {short_row};
+
+-- name: claim_more_below
+-- The same of the highest priority that has something due.
+WITH picked AS MATERIALIZED (
+    SELECT jobs.id FROM {schema}.jobs
+    WHERE jobs.queue = %(queue)s AND jobs.claimable
+        AND jobs.priority = ({highest_due_level})
+        AND {due}
+        AND NOT (SELECT {overdue})
+    {the_first}
+)
+UPDATE {schema}.jobs SET {taken}
+WHERE jobs.id = ANY (ARRAY(SELECT picked.id FROM picked))
+    AND (SELECT pg_catalog.count(*) FROM picked) >= {limit}
+RETURNING {short_row};
 
 -- name: sweep
 -- Gives lapsed claims back to the ready index (their holders may still settle them until

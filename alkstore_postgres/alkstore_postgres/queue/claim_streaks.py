@@ -5,6 +5,10 @@ when something becomes due. Most of its time goes into setting it up. While a qu
 of jobs none of that is needed, and the short statement, which claims as many as were asked for
 of the highest priority or nothing, says the same in two thirds of the time.
 
+Where jobs are delayed at a priority above the ready ones, which a retry of an urgent job is enough
+for, the short statement of the highest priority claims nothing. One that goes down to the first
+priority with something due costs a little more, so it is sent once the other has overlooked a job.
+
 A worker that sleeps alone in its process, and found a job after each of the last wakes, will find
 one after the next wake too. Where workers of several processes are woken for one job, all but
 one of them come too late, and the full statement has to tell them until when to sleep.
@@ -21,6 +25,9 @@ _WAKES = 4
 _MOST_WAKES = 64
 """... and after twice as many each time that the short statement claimed nothing, up to this."""
 
+_BELOW = 256
+"""So many short statements look below the highest priority, before one tries that again."""
+
 _MANY_NAMES = 4096
 """Of so many queues nothing is remembered any more, and all of it learned again."""
 
@@ -35,6 +42,7 @@ class ClaimStreaks:
     def __init__(self) -> None:
         self._rests: dict[str, int] = {}
         self._wakes: dict[str, tuple[int, int]] = {}
+        self._below: dict[str, int] = {}
 
     def goes_on(self, queue: str) -> bool:
         """Return whether to try the short statement."""
@@ -47,13 +55,36 @@ class ClaimStreaks:
         else:
             self._rests[queue] = max(self._rests.get(queue, 0) - 1, 0)
 
-    def broke(self, queue: str) -> None:
-        """Note that a short statement claimed nothing.
+    def broke(self, queue: str, *, overlooked: bool) -> None:
+        """Note that a short statement claimed nothing in a streak.
 
-        Perhaps there is little left; or jobs are delayed at a priority above the ready
-        ones, or something lapses all the time, and the next one would fail as well.
+        Perhaps something lapses all the time, and the next one would fail as well.
+
+        Args:
+            queue: The queue's name.
+            overlooked: Whether the full statement after it has claimed all that was asked for.
         """
-        self._rests[queue] = _REST
+        self._rests[queue] = 0 if overlooked and self._look_below(queue) else _REST
+
+    def looks_below(self, queue: str) -> bool:
+        """Return whether the next short statement is to look below the highest priority."""
+        left = self._below.get(queue)
+        if left is None:
+            return False
+        if left > 1:
+            self._below[queue] = left - 1
+        else:
+            self._below.pop(queue, None)
+        return True
+
+    def _look_below(self, queue: str) -> bool:
+        """Have the next short statements look below; return ``False`` when they did already."""
+        if self._below.pop(queue, None) is not None:
+            return False
+        if len(self._below) >= _MANY_NAMES:
+            self._below.clear()
+        self._below[queue] = _BELOW
+        return True
 
     def trusts(self, queue: str) -> bool:
         """Return whether to follow a wake with the short statement."""
@@ -64,12 +95,16 @@ class ClaimStreaks:
         """Note that the short statement after a wake has claimed a job."""
         self._remember(queue, _WAKES, _WAKES)
 
-    def deceived(self, queue: str) -> None:
+    def deceived(self, queue: str, *, overlooked: bool) -> None:
         """Note that it claimed nothing.
 
-        Another process was quicker; or jobs are delayed at a priority above the ready ones,
-        and the next one would fail as well.
+        Args:
+            queue: The queue's name.
+            overlooked: Whether the full statement after it has claimed something; else most
+                likely another process was quicker, and will be again.
         """
+        if overlooked and self._look_below(queue):
+            return
         needed = self._wakes.get(queue, _NO_WAKES)[1]
         self._remember(queue, 0, min(needed * 2, _MOST_WAKES))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from typing import Any
+from typing import Any, NamedTuple
 
 from psycopg.rows import TupleRow
 
@@ -126,40 +126,49 @@ class Claimer:
 
     def _look(self, claim: _Claim) -> tuple[list[PostgresJobHandle], float | None]:
         """Claim with a full look; also return in how many seconds more becomes due."""
-        rows = self._claim_shortly(claim)
-        if rows:
+        short = self._short(claim)
+        if short is not None and (rows := self._claim_shortly(short, claim)):
             claim.more = True  # as far as it tells
             return self._handles(claim, rows), None
         rows = self._database.fetch_all(self._statement(claim), claim.params())
-        if rows[0][_OVERDUE]:
+        if swept := bool(rows[0][_OVERDUE]):
             rows = self._sweep_and_look(claim)
         self._looked(claim, rows)
-        if claim.hinted:
-            self._streaks.woken(claim.queue, found=rows[0][_ID] is not None)
+        found = 0 if rows[0][_ID] is None else len(rows)
+        if short is not None:
+            self._failed(short, claim, found=0 if swept else found)
+        elif claim.hinted:
+            self._streaks.woken(claim.queue, found=found > 0)
         claim.more = bool(rows[0][_MORE])  # NULL: fewer than were asked for
         self._streaks.looked(claim.queue, more=claim.more)
         return self._handles(claim, rows), rows[0][_DUE]
 
-    def _claim_shortly(self, claim: _Claim) -> list[TupleRow]:
-        """Claim with a short statement where that is likely to be enough."""
+    def _short(self, claim: _Claim) -> _Short | None:
+        """Return the short statement that is likely to be enough."""
         queue = claim.queue
         if self._streaks.goes_on(queue):
             # Of one job there are enough, or none.
-            rows = self._claim_by("claim_some" if claim.limit == 1 else "claim_more", claim)
-            if rows:
-                self._looked(claim, rows)
-            if not rows:
-                self._streaks.broke(queue)
-        elif claim.hinted and self._streaks.trusts(queue) and not self._places.is_slow(queue):
-            rows = self._claim_by("claim_some", claim)
-            if rows:
-                self._streaks.kept(queue)
-            else:
-                self._streaks.deceived(queue)
-                claim.hinted = False  # what the full statement finds says nothing of wakes
-        else:
-            rows = []
+            name = "claim_some" if claim.limit == 1 else "claim_more"
+            return _Short(name, in_streak=True, below=self._streaks.looks_below(queue))
+        if claim.hinted and self._streaks.trusts(queue) and not self._places.is_slow(queue):
+            return _Short("claim_some", in_streak=False, below=self._streaks.looks_below(queue))
+        return None
+
+    def _claim_shortly(self, short: _Short, claim: _Claim) -> list[TupleRow]:
+        """Claim with a short statement; return what it claimed, if anything."""
+        rows = self._claim_by(f"{short.name}_below" if short.below else short.name, claim)
+        if rows and short.in_streak:
+            self._looked(claim, rows)
+        elif rows:
+            self._streaks.kept(claim.queue)
         return rows
+
+    def _failed(self, short: _Short, claim: _Claim, *, found: int) -> None:
+        """Note that a short statement claimed nothing, and how many jobs a full one has *found*."""
+        if short.in_streak:
+            self._streaks.broke(claim.queue, overlooked=found >= claim.limit)
+        else:
+            self._streaks.deceived(claim.queue, overlooked=found > 0)
 
     def _claim_by(self, name: str, claim: _Claim) -> list[TupleRow]:
         """Run one of the short statements; return what it claimed in the claim order."""
@@ -253,6 +262,20 @@ class _Claim:
             "after_run_at": None if place is None else place.run_at,
             "after_id": None if place is None else place.id,
         }
+
+
+class _Short(NamedTuple):
+    """A short statement.
+
+    Attributes:
+        name: The one that looks at the highest priority alone.
+        in_streak: Whether it follows a claim that got all that it asked for; else, a wake.
+        below: Whether it looks below the highest priority.
+    """
+
+    name: str
+    in_streak: bool
+    below: bool
 
 
 # The columns of the claim statement's rows.

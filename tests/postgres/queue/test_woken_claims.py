@@ -14,7 +14,7 @@ from alkstore_postgres.queue.claim_streaks import ClaimStreaks
 from alkstore_postgres.queue.claimer import Claimer
 from tests.support.job_table import JobTable
 
-FULL, SHORT = "claim", "claim_some"
+FULL, SHORT, BELOW = "claim", "claim_some", "claim_some_below"
 
 TRUST = 4
 """After so many good wakes the next one is trusted."""
@@ -156,6 +156,9 @@ def test_jobs_that_are_delayed_at_a_higher_priority_hide_no_ready_one(
     (handle,) = sleeper.claim(lambda: queue.enqueue("now"))
     assert sleeper.sent == [FULL, SHORT, FULL]
     assert handle.payload == "now"
+    (handle,) = sleeper.claim(lambda: queue.enqueue("now as well"))
+    assert sleeper.sent == [FULL, BELOW]
+    assert handle.payload == "now as well"
     assert queue.cancel(delayed)
 
 

@@ -55,3 +55,16 @@ def test_what_is_quoted_keeps_its_spaces() -> None:
     statements = Statements("alkstore_postgres.queue", "claim.sql", "two  spaces")
     assert b'"two  spaces".jobs' in statements["claim"]
     assert b"'max attempts exceeded'" in statements["sweep"]
+
+
+def test_parts_stand_where_their_names_were_and_are_no_statements() -> None:
+    statements = Statements("alkstore_postgres.queue", "claim.sql", "alkstore")
+    claims = [name for name in statements if name.startswith("claim")]
+    assert len(claims) >= 5
+    for name in claims:
+        assert statements.variant(name, 7).count(b"SET claimable = false, claim_id = ") == 1
+        assert b"{" not in statements.variant(name, 7)
+    for part in ("taken", "row", "overdue"):
+        assert part not in tuple(statements)
+        with pytest.raises(LookupError, match=part):
+            statements[part]
