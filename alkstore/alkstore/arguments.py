@@ -117,6 +117,14 @@ def listed(values: object, name: str) -> list[Any]:
     return list(values)
 
 
+def not_a_handle(value: object, queue: str) -> InvalidOption:
+    """Return the refusal of what is no job handle of this engine; only its type is told.
+
+    Who means the handles and gives their payloads must not read those in a log.
+    """
+    return InvalidOption(f"a handle of the queue {queue!a} is needed, not a {type(value).__name__}")
+
+
 def aware_utc(value: object, name: str) -> datetime:
     """Return an aware datetime in UTC.
 

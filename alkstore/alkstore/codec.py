@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn, Protocol, runtime_checkable
 
 from alkstore.errors import DecodeError, EncodeError, PayloadTooLarge
@@ -121,6 +121,24 @@ def encode_payload(codec: Codec, value: Any, max_bytes: int) -> bytes:
         msg = f"the encoded payload has {len(raw)} bytes, at most {max_bytes} are allowed"
         raise PayloadTooLarge(msg)
     return raw
+
+
+def encode_payloads(encode: Callable[[Any], bytes], values: Iterable[Any]) -> list[bytes]:
+    """Return all *values* encoded, each by *encode*, which calls `encode_payload`.
+
+    Raises:
+        EncodeError: As `encode_payload`; the message says which one it was, counted from 0.
+        PayloadTooLarge: As well.
+    """
+    raws: list[bytes] = []
+    try:
+        for value in values:
+            raws.append(encode(value))  # noqa: PERF401 - an error tells how many came before
+    except (EncodeError, PayloadTooLarge) as error:
+        # The class may be the codec's own.
+        error.args = (f"payloads[{len(raws)}]: {error}", *error.args[1:])
+        raise
+    return raws
 
 
 def decode_payload(codec: Codec, raw: bytes) -> Any:

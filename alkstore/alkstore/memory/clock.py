@@ -21,7 +21,7 @@ class Clock(Protocol):
     """Tells a store what time it is. Called from many threads, and inside the store's lock."""
 
     def now(self) -> datetime:
-        """Return the present instant, aware and in UTC; it never goes back."""
+        """Return the present instant, aware and in UTC."""
         ...
 
     def nap(self, length: float) -> float | None:

@@ -15,6 +15,8 @@ from alkstore.options import resolve_schedule
 MAX_SKIPPED: Final = 2**63 - 1
 """Where the count of skipped boundaries stays once it got there."""
 
+_UNUSABLE = "has no time zone, or lies at the very edge of the calendar"
+
 
 def reason(row: ScheduleRow) -> str | None:
     """Return why *row* cannot be fired, met by a tick or not, or ``None`` when it can."""
@@ -40,8 +42,8 @@ def _check(row: ScheduleRow) -> None:
     check_name(row.name, "schedule")
     read_every(row.spec)
     check_name(row.queue, "queue")
-    if row.payload is None:
-        raise InvalidOption("payload is missing")
+    if not isinstance(row.payload, bytes):
+        raise InvalidOption("payload is missing, or no bytes")
     if row.priority is None:
         raise InvalidOption("priority is missing")
     resolve_schedule({"priority": row.priority, "max_attempts": row.max_attempts})
@@ -52,8 +54,8 @@ def _check(row: ScheduleRow) -> None:
     if row.catch_up not in ("all", "latest"):
         raise InvalidOption(f"catch_up must be 'all' or 'latest', not {ascii(row.catch_up)[:60]}")
     if row.starts_at is not None and not is_usable(row.starts_at):
-        raise InvalidOption("starts_at lies at the very edge of the calendar")
+        raise InvalidOption(f"starts_at {_UNUSABLE}")
     if not is_usable(row.next_fire_at):
-        raise InvalidOption("next_fire_at is missing, or lies at the very edge of the calendar")
+        raise InvalidOption(f"next_fire_at is missing, {_UNUSABLE}")
     if row.paused is None:
         raise InvalidOption("paused is missing")

@@ -41,8 +41,13 @@ class Owed:
 
 
 def is_usable(instant: datetime | None) -> bool:
-    """Whether a boundary can be computed with: it is there, and not at an edge of the calendar."""
-    return instant is not None and FIRST < instant < LAST
+    """Whether a boundary can be computed with.
+
+    It is there, has a time zone, and is not at an edge of the calendar.
+    """
+    if not isinstance(instant, datetime) or instant.utcoffset() is None:
+        return False
+    return FIRST < instant < LAST
 
 
 def next_after(boundary: datetime, interval: timedelta, now: datetime) -> datetime:

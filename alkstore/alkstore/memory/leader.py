@@ -41,7 +41,7 @@ class Leading:
         self._access = access
         self._leases = Leases(access)
         self._schedules = schedules
-        self._tokens: dict[int, tuple[StopToken, threading.Event]] = {}
+        self._loops: dict[int, tuple[StopToken, threading.Event, int]] = {}
         self._over = False
 
     def run(self, stop: StopToken, watch: LeaderWatch | None = None) -> None:
@@ -56,14 +56,14 @@ class Leading:
                 until that lease ends as ``retry_after``.
             StoreClosed: The store was closed meanwhile; the lease was given back.
         """
-        own, ended = stop.child(), threading.Event()
-        self._tokens[id(own)] = own, ended
+        own, ended, thread = stop.child(), threading.Event(), threading.get_ident()
+        self._loops[id(own)] = own, ended, thread
         if self._over:
             own.cancel()  # the end of the store may have looked before
         try:
             self._lead(own, watch)
         finally:
-            del self._tokens[id(own)]
+            del self._loops[id(own)]
             ended.set()
         if not stop.cancelled:
             msg = "the store is closed"
@@ -72,15 +72,17 @@ class Leading:
     def stop_all(self) -> None:
         """End the loops that still run, and let them give the lease back; none begins any more."""
         self._over = True
-        running = list(self._tokens.values())
-        for own, _ in running:
+        running = list(self._loops.values())
+        for own, _, _ in running:
             own.cancel()
-        for _, ended in running:
-            ended.wait(_PATIENCE)
+        for _, ended, thread in running:
+            # One of this thread was interrupted by a signal, and goes on after its handler.
+            if thread != threading.get_ident():
+                ended.wait(_PATIENCE)
 
     def after_fork(self) -> None:
         """Forget the parent's loops."""
-        self._tokens = {}
+        self._loops = {}
 
     def _lead(self, stop: StopToken, watch: LeaderWatch | None) -> None:
         with Sleeper(self._access, SCHEDULER_LOCK, stop) as sleeper:
@@ -99,7 +101,7 @@ class Leading:
                         watch.led(until)
                     sleeper.sleep(nap)
             finally:
-                released = self._leases.release(lease)
+                released = self._leases.give_up(lease)
                 say(
                     logger,
                     logging.INFO,

@@ -66,7 +66,13 @@ class Leases:
 
     def release(self, lease: Lease) -> bool:
         """Free *lease* and wake those who wait for it, unless somebody else took it."""
-        with self._access.tables() as data:
+        with self._access.tables():
+            return self.give_up(lease)
+
+    def give_up(self, lease: Lease) -> bool:
+        """Do the same, also when the store was closed meanwhile."""
+        data = self._access.data
+        with data.lock:
             row = _row(data, lease)
             if row is None:
                 return False

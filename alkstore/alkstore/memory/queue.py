@@ -11,10 +11,12 @@ from alkstore.arguments import (
     Seconds,
     dead_place,
     listed,
+    not_a_handle,
     positive_int,
     seconds,
     wait_seconds,
 )
+from alkstore.codec import encode_payloads
 from alkstore.errors import InvalidOption
 from alkstore.memory.access import Access
 from alkstore.memory.handle import MemoryJobHandle
@@ -63,7 +65,7 @@ class MemoryQueue:
     def enqueue_many(self, payloads: Iterable[Any], **options: Unpack[EnqueueOptions]) -> list[int]:
         """Store a job for each payload; see `Queue.enqueue_many`."""
         resolved = resolve_enqueue(options, self._stamps)
-        raws = [self._access.encode(payload) for payload in listed(payloads, "payloads")]
+        raws = encode_payloads(self._access.encode, listed(payloads, "payloads"))
         return self._jobs.store(self._name, raws, resolved)
 
     def claim(self, worker_id: str, limit: int = 1) -> list[JobHandle]:
@@ -150,7 +152,9 @@ class MemoryQueue:
     def _own(self, handles: Iterable[JobHandle]) -> list[MemoryJobHandle]:
         own: list[MemoryJobHandle] = []
         for handle in listed(handles, "handles"):
-            if not isinstance(handle, MemoryJobHandle) or handle.queue != self._name:
+            if not isinstance(handle, MemoryJobHandle):
+                raise not_a_handle(handle, self._name)
+            if handle.queue != self._name:
                 msg = f"a handle of the queue {self._name!a} is needed, not {handle!a}"
                 raise InvalidOption(msg)
             if handle.data is not self._access.data:

@@ -11,11 +11,11 @@ from alkstore._typing import Unpack
 from alkstore.arguments import MAX_SECONDS
 from alkstore.errors import InvalidOption, InvalidSpec, ScheduleQuarantined, UnknownSchedule
 from alkstore.memory.access import Access
-from alkstore.memory.clock import LAST, later
+from alkstore.memory.clock import later
 from alkstore.memory.data import JobRow, MemoryData, ScheduleRow
 from alkstore.memory.every import read_every
 from alkstore.memory.faults import MAX_SKIPPED, fault, reason
-from alkstore.memory.grid import EndOfCalendarError, is_usable, next_after, owed
+from alkstore.memory.grid import EndOfCalendarError, Owed, is_usable, next_after, owed
 from alkstore.names import SCHEDULER_LOCK, check_name
 from alkstore.options import QUEUE_DEFAULTS, ScheduleOptions, resolve_schedule
 from alkstore.runners.say import say
@@ -136,12 +136,14 @@ class Schedules:
             if permit is not None:
                 permit()
             now = data.clock.now()
-            fires: list[tuple[datetime, str]] = []
-            for row in data.schedules.values():
-                if _is_due(row, now):
-                    fires += ((boundary, row.name) for boundary in _advance(row, now, report))
-            for boundary, name in sorted(fires):
-                _fire(data, data.schedules[name], boundary, now)
+            # All that can fail comes first: fires and advance come together, or not at all.
+            due = [row for row in data.schedules.values() if _is_due(row, now)]
+            verdicts = [_owed(row, now) for row in due]
+            fires: list[tuple[datetime, ScheduleRow]] = []
+            for row, verdict in zip(due, verdicts, strict=True):
+                fires += ((boundary, row) for boundary in _advance(row, verdict, report))
+            for boundary, row in sorted(fires, key=lambda fire: (fire[0], fire[1].name)):
+                _fire(data, row, boundary, now)
         for level, message, *details in report:
             say(logger, level, message, *details)
         return len(fires)
@@ -153,7 +155,10 @@ class Schedules:
                 (
                     row.next_fire_at
                     for row in data.schedules.values()
-                    if row.paused is not True and row.quarantine is None and row.next_fire_at
+                    if row.paused is not True
+                    and row.quarantine is None
+                    and row.next_fire_at is not None
+                    and is_usable(row.next_fire_at)
                 ),
                 default=None,
             )
@@ -193,14 +198,14 @@ class Schedules:
             next_fire_at=_instant(row.next_fire_at),
             last_fire_at=_instant(row.last_fire_at),
             paused=bool(row.paused),
-            skipped=row.skipped or 0,
+            skipped=_skipped(row),
             quarantine=reason(row),
         )
 
 
 def _duration(seconds: float | None) -> timedelta | None:
     """Return a duration that can be shown, or ``None``."""
-    if seconds is None or not abs(seconds) <= MAX_SECONDS:  # NaN is not
+    if not isinstance(seconds, (int, float)) or not abs(seconds) <= MAX_SECONDS:  # NaN is not
         return None
     return timedelta(seconds=seconds)
 
@@ -225,7 +230,7 @@ def _register(data: MemoryData, wanted: ScheduleRow, interval: timedelta) -> Non
             raise InvalidOption(msg) from None
     if row is not None:
         wanted.paused = bool(row.paused)
-        wanted.skipped = max(row.skipped or 0, 0)
+        wanted.skipped = max(_skipped(row), 0)
         wanted.last_fire_at = _instant(row.last_fire_at)
         if row == wanted and fault(row) is None:
             return  # it says exactly this already
@@ -261,33 +266,48 @@ def _is_due(row: ScheduleRow, now: datetime) -> bool:
     """Whether a tick has to look at *row*: a boundary has come, or its time is damaged."""
     if row.paused is True or row.quarantine is not None:
         return False
-    return row.next_fire_at is None or row.next_fire_at <= now or row.next_fire_at >= LAST
+    if row.next_fire_at is None or not is_usable(row.next_fire_at):
+        return True
+    return row.next_fire_at <= now
 
 
-def _advance(row: ScheduleRow, now: datetime, report: list[tuple[Any, ...]]) -> list[datetime]:
-    """Move *row* behind *now*, or set it aside; return the boundaries that are to be fired.
+def _owed(row: ScheduleRow, now: datetime) -> Owed | str | None:
+    """Return what is to be fired of *row*, which is due, or what is wrong with it."""
+    why = fault(row)
+    if why is not None or row.next_fire_at is None:
+        return why
+    try:
+        return owed(row.next_fire_at, read_every(row.spec), now, latest=row.catch_up == "latest")
+    except EndOfCalendarError:
+        return "its next boundary lies after the year 9999"
+
+
+def _advance(
+    row: ScheduleRow, verdict: Owed | str | None, report: list[tuple[Any, ...]]
+) -> list[datetime]:
+    """Move *row* behind what it owes, or set it aside; return the boundaries that are to be fired.
 
     Args:
         row: What is due.
-        now: The store clock.
+        verdict: What it owes, or what is wrong with it.
         report: What is to be logged comes on top of it.
     """
-    why = fault(row)
-    if why is None and row.next_fire_at is not None:
-        try:
-            due = owed(row.next_fire_at, read_every(row.spec), now, latest=row.catch_up == "latest")
-        except EndOfCalendarError:
-            why = "its next boundary lies after the year 9999"
-        else:
-            row.next_fire_at = due.goes_on
-            row.last_fire_at = due.fires[-1] if due.fires else row.last_fire_at
-            row.skipped = min(max(row.skipped or 0, 0) + due.skipped, MAX_SKIPPED)
-            if due.skipped:
-                report.append((logging.WARNING, _SKIPPED, row.name, due.skipped, len(due.fires)))
-            return due.fires
-    row.quarantine = why
-    report.append((logging.ERROR, _QUARANTINED, row.name, why))
-    return []
+    if not isinstance(verdict, Owed):
+        row.quarantine = verdict
+        report.append((logging.ERROR, _QUARANTINED, row.name, verdict))
+        return []
+    row.next_fire_at = verdict.goes_on
+    row.last_fire_at = verdict.fires[-1] if verdict.fires else row.last_fire_at
+    row.skipped = min(max(_skipped(row), 0) + verdict.skipped, MAX_SKIPPED)
+    if verdict.skipped:
+        fired = len(verdict.fires)
+        report.append((logging.WARNING, _SKIPPED, row.name, verdict.skipped, fired))
+    return verdict.fires
+
+
+def _skipped(row: ScheduleRow) -> int:
+    """Return how many were skipped, as far as the row can tell."""
+    return row.skipped if isinstance(row.skipped, int) else 0
 
 
 def _fire(data: MemoryData, row: ScheduleRow, boundary: datetime | None, now: datetime) -> int:

@@ -122,9 +122,11 @@ class MemoryStore:
         try:
             yield tx
         except BaseException:
-            tx.rollback()
+            if not tx.has_ended:
+                tx.rollback()
             raise
-        tx.commit()
+        if not tx.has_ended:
+            tx.commit()
 
     def enqueue_tx(
         self, tx: Any, queue: str, payload: Any, **options: Unpack[EnqueueOptions]

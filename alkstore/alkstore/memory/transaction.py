@@ -35,17 +35,35 @@ class MemoryTransaction:
             self._check_open()
             self._wakes[name] = None
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether it was committed or rolled back."""
+        return self._ended
+
     def commit(self) -> None:
-        """Write everything at once, and end."""
+        """Write everything at once, and end.
+
+        The end of the block of `MemoryStore.transaction` does it, unless the transaction has
+        ended before.
+
+        Raises:
+            NoTransaction: It has ended already.
+        """
         with self.data.lock:
+            self._check_open()
             self._ended = True
             self.data.jobs.update((job.id, job) for job in self._jobs)
             for name in self._wakes:
                 self.data.wakes.wake(name)
 
     def rollback(self) -> None:
-        """Drop everything, and end; the ids that were drawn are not given again."""
+        """Drop everything, and end; the ids that were drawn are not given again.
+
+        Raises:
+            NoTransaction: It has ended already.
+        """
         with self.data.lock:
+            self._check_open()
             self._ended = True
 
     def _check_open(self) -> None:

@@ -15,7 +15,8 @@ class LockHandle(Protocol):
     It is entered once: each block takes a handle of its own.
 
     `renew` and `release` succeed only while the row is this owner's. A lapsed lease is
-    free for all; one that lapsed but that nobody took can still be renewed.
+    free for all; one that lapsed but that nobody took can still be renewed, unless it was to
+    be kept alive: what relied on that has already been told that it is `lost`.
     """
 
     @property

@@ -240,7 +240,7 @@ class Queue(Protocol):
     def requeue(self, ids: Sequence[int]) -> int:
         """Make dead letters of this queue live again, due at once, with no attempts.
 
-        They keep their ids and stamps; what had expired no longer expires.
+        They keep their ids and stamps, and expire no more.
 
         Args:
             ids: Those of `DeadJob.id`; others are passed over.

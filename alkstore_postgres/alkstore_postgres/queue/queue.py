@@ -12,10 +12,12 @@ from alkstore.arguments import (
     Seconds,
     dead_place,
     listed,
+    not_a_handle,
     positive_int,
     seconds,
     wait_seconds,
 )
+from alkstore.codec import encode_payloads
 from alkstore.errors import InvalidOption
 from alkstore.names import check_name
 from alkstore.options import EnqueueOptions, Stamps, resolve_enqueue
@@ -80,7 +82,7 @@ class PostgresQueue:
         """Store a job for each payload; see `Queue.enqueue_many`."""
         producer = self._parts.producer
         order = self._order(options) if options else self._usual
-        raws = [producer.encode(payload) for payload in listed(payloads, "payloads")]
+        raws = encode_payloads(producer.encode, listed(payloads, "payloads"))
         return producer.enqueue_many(order, raws)
 
     def claim(self, worker_id: str, limit: int = 1) -> list[JobHandle]:
@@ -176,7 +178,9 @@ class PostgresQueue:
         own: list[PostgresJobHandle] = []
         schema = self._parts.settler.schema
         for handle in listed(handles, "handles"):
-            if not isinstance(handle, PostgresJobHandle) or handle.queue != self._name:
+            if not isinstance(handle, PostgresJobHandle):
+                raise not_a_handle(handle, self._name)
+            if handle.queue != self._name:
                 msg = f"a handle of the queue {self._name!a} is needed, not {handle!a}"
                 raise InvalidOption(msg)
             # One of the same schema in another database cannot be told from one of this store's:

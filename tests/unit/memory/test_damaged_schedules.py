@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -11,12 +11,16 @@ from alkstore import ScheduleQuarantined, UnknownSchedule
 from alkstore.memory import ManualClock, MemoryStore
 from alkstore.memory.clock import LAST
 
+NAIVE = datetime(2020, 1, 1)  # noqa: DTZ001 - what somebody without a zone in mind writes
+
 DAMAGE = [
     ("spec", "@hourly"),
     ("spec", None),
     ("queue", ""),
     ("queue", "__alkstore_outbox:x"),
     ("payload", None),
+    ("payload", "text"),
+    ("expires", "1 hour"),
     ("priority", 1 << 20),
     ("priority", None),
     ("max_attempts", 0),
@@ -24,8 +28,11 @@ DAMAGE = [
     ("expires", -1.0),
     ("catch_up", "some"),
     ("starts_at", LAST),
+    ("starts_at", NAIVE),
     ("next_fire_at", None),
     ("next_fire_at", LAST),
+    ("next_fire_at", NAIVE),
+    ("next_fire_at", "2030-01-01"),
 ]
 
 
@@ -51,6 +58,39 @@ def test_it_is_shown_refused_set_aside_and_mended(
     assert mended.quarantine is None
     clock.advance(10)
     assert store.tick() == (3 if mended.next_fire_at == clock.now() - timedelta(seconds=10) else 2)
+
+
+@pytest.mark.parametrize("first", ["bad", "good"])
+def test_no_other_loses_a_boundary(store: MemoryStore, clock: ManualClock, first: str) -> None:
+    """Whichever of them the tick meets first."""
+    for name in sorted(("bad", "good"), key=lambda one: one != first):
+        store.schedule(name, "@every 10s", "q", name)
+    with store.data.lock:
+        store.data.schedules["bad"].next_fire_at = NAIVE
+    for _ in range(3):
+        clock.advance(10)
+        assert store.tick() == 1
+    assert [job.payload for job in store.queue("q").peek()] == ["good"] * 3
+
+
+def test_a_count_that_is_damaged_keeps_nothing_from_firing(
+    store: MemoryStore, clock: ManualClock
+) -> None:
+    store.schedule("counted", "@every 10s", "q", 1)
+    with store.data.lock:
+        store.data.schedules["counted"].skipped = "many"  # type: ignore[assignment]  # pyright: ignore[reportAttributeAccessIssue]
+    clock.advance(10)
+    assert store.tick() == 1
+    assert [one.skipped for one in store.schedules()] == [0]
+
+
+def test_one_whose_row_bears_another_name_fires(store: MemoryStore, clock: ManualClock) -> None:
+    store.schedule("one", "@every 10s", "q", 1)
+    store.schedule("two", "@every 10s", "q", 2)
+    with store.data.lock:
+        store.data.schedules["one"].name = "renamed"
+    clock.advance(10)
+    assert store.tick() == 2
 
 
 def test_one_that_is_paused_is_left_until_it_is_resumed(

@@ -113,3 +113,43 @@ def test_two_at_once_do_not_see_each_other(store: MemoryStore) -> None:
             second = store.enqueue_tx(two, "q", "two")
         assert [handle.id for handle in store.queue("q").claim("w", 10)] == [second]
     assert [handle.id for handle in store.queue("q").claim("w", 10)] == [first]
+
+
+def test_one_that_is_rolled_back_in_the_block_stays_so(store: MemoryStore) -> None:
+    with store.listen("q") as ear:
+        with store.transaction() as tx:
+            store.enqueue_tx(tx, "q", 1)
+            tx.rollback()
+            assert tx.has_ended
+            with pytest.raises(NoTransaction, match="has ended"):
+                store.enqueue_tx(tx, "q", 2)
+        assert ear.wait(0) is None
+    assert store.queue("q").size() == 0
+
+
+def test_one_that_is_committed_in_the_block_is_not_committed_again(store: MemoryStore) -> None:
+    """A job that is done by the end of the block would come back, and run once more."""
+    queue = store.queue("q")
+    with store.transaction() as tx:
+        job = store.enqueue_tx(tx, "q", 1)
+        tx.commit()
+        (handle,) = queue.claim("w")
+        assert handle.id == job
+        assert handle.ack()
+    assert queue.size() == 0
+
+
+def test_what_is_committed_stays_when_the_rest_of_the_block_fails(store: MemoryStore) -> None:
+    with pytest.raises(RuntimeError, match="after it"), store.transaction() as tx:  # noqa: PT012 - the point
+        job = store.enqueue_tx(tx, "q", 1)
+        tx.commit()
+        raise RuntimeError("after it")
+    assert [one.id for one in store.queue("q").peek()] == [job]
+
+
+def test_each_ends_once(store: MemoryStore) -> None:
+    with store.transaction() as tx:
+        assert not tx.has_ended
+    for end in (tx.commit, tx.rollback):
+        with pytest.raises(NoTransaction, match="has ended"):
+            end()

@@ -52,6 +52,13 @@ class PayloadsContract(OwnCodecsContract):
         assert live(store, job).raw == '{"a":[1,"é"]}'.encode()
         assert claim(queue).raw == '{"a":[1,"é"]}'.encode()
 
+    def test_of_many_payloads_the_message_says_which_one_was_refused(self, queue: Queue) -> None:
+        with pytest.raises(EncodeError, match=r"payloads\[2\]: .*NaN"):
+            queue.enqueue_many([1, 2, math.nan, object()])
+        with pytest.raises(PayloadTooLarge, match=r"payloads\[1\]: .* bytes"):
+            queue.enqueue_many(["a", "b" * 2_000_000])
+        assert queue.size() == 0
+
     @entry_points
     @pytest.mark.parametrize("value", UNENCODABLE.values(), ids=UNENCODABLE)
     def test_what_has_no_encoding_is_refused_and_leaves_no_trace(

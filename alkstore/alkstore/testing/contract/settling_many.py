@@ -178,6 +178,15 @@ class SettlingManyContract(Contract):
                 queue.heartbeat_many([held, cast("JobHandle", stranger)])
         assert (queue.stats().running, another.stats().running) == (1, 1)
 
+    @every_many_call
+    def test_the_refusal_of_a_payload_among_handles_does_not_show_it(
+        self, queue: Queue, held: JobHandle, call: Callable[[Queue, list[JobHandle]], int]
+    ) -> None:
+        with pytest.raises(InvalidOption, match="not a dict") as refusal:
+            call(queue, [held, cast("JobHandle", {"secret": "payload"})])
+        assert "secret" not in str(refusal.value)
+        assert not held.lost
+
     def test_heartbeat_many_extends_those_that_are_still_held(
         self, engine: EngineHarness, store: Store
     ) -> None:
