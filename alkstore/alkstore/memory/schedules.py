@@ -198,7 +198,7 @@ class Schedules:
             next_fire_at=_instant(row.next_fire_at),
             last_fire_at=_instant(row.last_fire_at),
             paused=bool(row.paused),
-            skipped=_skipped(row),
+            skipped=_count(row.skipped),
             quarantine=reason(row),
         )
 
@@ -230,7 +230,7 @@ def _register(data: MemoryData, wanted: ScheduleRow, interval: timedelta) -> Non
             raise InvalidOption(msg) from None
     if row is not None:
         wanted.paused = bool(row.paused)
-        wanted.skipped = max(_skipped(row), 0)
+        wanted.skipped = max(_count(row.skipped), 0)
         wanted.last_fire_at = _instant(row.last_fire_at)
         if row == wanted and fault(row) is None:
             return  # it says exactly this already
@@ -298,16 +298,16 @@ def _advance(
         return []
     row.next_fire_at = verdict.goes_on
     row.last_fire_at = verdict.fires[-1] if verdict.fires else row.last_fire_at
-    row.skipped = min(max(_skipped(row), 0) + verdict.skipped, MAX_SKIPPED)
+    row.skipped = min(max(_count(row.skipped), 0) + verdict.skipped, MAX_SKIPPED)
     if verdict.skipped:
         fired = len(verdict.fires)
         report.append((logging.WARNING, _SKIPPED, row.name, verdict.skipped, fired))
     return verdict.fires
 
 
-def _skipped(row: ScheduleRow) -> int:
-    """Return how many were skipped, as far as the row can tell."""
-    return row.skipped if isinstance(row.skipped, int) else 0
+def _count(skipped: object) -> int:
+    """Return how many were skipped, as far as a row can tell."""
+    return skipped if isinstance(skipped, int) else 0
 
 
 def _fire(data: MemoryData, row: ScheduleRow, boundary: datetime | None, now: datetime) -> int:

@@ -48,7 +48,7 @@ def attempt(
     try:
         call(work, handle)
     except exits as raised:
-        return SETTLED if handle.settled else Outcome("release", raised=raised)
+        return Outcome("settled" if handle.settled else "release", raised=raised)
     except BaseException as raised:  # noqa: BLE001 - the caller decides by the outcome
         return Outcome("settled" if handle.settled else "retry", failure(raised), raised)
     return SETTLED if handle.settled else ACK

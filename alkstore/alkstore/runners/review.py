@@ -104,6 +104,9 @@ class Review:
                 thread.start()
             except RuntimeError as error:
                 asked.fail(error)
+            except BaseException as error:  # Ctrl-C: nobody may wait for what may not run
+                asked.fail(error)
+                raise
             return asked, True
 
 

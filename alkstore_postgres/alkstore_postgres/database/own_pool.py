@@ -43,18 +43,19 @@ class OwnPool(ConnectionPool[OwnConnection]):
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self._ready: deque[OwnConnection] = deque()
+        # Each in the hands of whoever laid it there: what is taken out of them is nobody else's.
+        self._ready: deque[deque[OwnConnection]] = deque()
         self._asking: dict[object, None] = {}
         super().__init__(*args, **kwargs)
 
     @override
     def getconn(self, timeout: float | None = None) -> OwnConnection:
         """Take what lies ready, or have the pool hand one out; see `ConnectionPool.getconn`."""
-        try:
-            connection = self._ready.pop()
-        except IndexError:
-            pass
-        else:
+        while self._ready:
+            try:
+                connection = self._ready.pop().pop()
+            except IndexError:  # somebody else was quicker
+                continue
             connection._pool = self  # noqa: SLF001 - as the pool does it
             return connection
         ticket = object()
@@ -81,15 +82,13 @@ class OwnPool(ConnectionPool[OwnConnection]):
                 self._give_back(hands)
                 return
             conn._pool = None  # noqa: SLF001 - without it a dropped pool would be a cycle
-            self._ready.append(conn)
-            hands.clear()
+            self._ready.append(hands)
+            if self._asking or self.closed:
+                self._return_ready()
         except BaseException:  # Ctrl-C
-            if hands and conn not in self._ready:
-                conn._pool = self  # noqa: SLF001
-                self._return(hands)
+            conn._pool = self  # noqa: SLF001
+            self._return(hands)  # unless it is in somebody else's already
             raise
-        if self._asking or self.closed:
-            self._return_ready()
 
     def _give_back(self, hands: deque[OwnConnection]) -> None:
         """Give back what *hands* holds, which others may give back as well: only one can.
@@ -150,11 +149,11 @@ class OwnPool(ConnectionPool[OwnConnection]):
             time.sleep(0.001)
 
     def _return_ready(self) -> None:
-        while True:
+        while self._ready:
             try:
-                connection = self._ready.pop()
-            except IndexError:
-                return
+                connection = self._ready.pop().pop()
+            except IndexError:  # somebody else was quicker
+                continue
             connection._pool = self  # noqa: SLF001
             super().putconn(connection)
 

@@ -84,10 +84,14 @@ class Claimer:
             self._hub.attach(queue, sleeper.wake, shared=True)
             while stop is None or not stop.cancelled:
                 # Where others sleep beside this one, it has to tell whether there is more for them.
-                hinted = sleeper.woken and self._hub.is_alone(queue)
-                sleeper.woken = False
+                woken, sleeper.woken = sleeper.woken, False
+                hinted = woken and self._hub.is_alone(queue)
                 claim = _Claim(queue, worker_id, limit, hinted=hinted)
-                handles, nap = self._try(claim)
+                try:
+                    handles, nap = self._try(claim)
+                except BaseException:
+                    sleeper.woken = sleeper.woken or woken  # it has not looked
+                    raise
                 if handles:
                     more = claim.more
                     return handles
@@ -97,26 +101,32 @@ class Claimer:
                 sleeper.parker.park(min(nap, left))
             return []
         finally:
-            self._hub.detach(queue, sleeper.wake)
-            if stop is not None:
-                stop.detach(sleeper.parker)
-            if more or sleeper.woken:
-                self._hub.pass_on(queue)
+            try:
+                self._hub.detach(queue, sleeper.wake)
+            except BaseException:  # Ctrl-C: one that stayed would take wakes for ever
+                self._hub.detach(queue, sleeper.wake)
+                raise
+            finally:
+                if stop is not None:
+                    stop.detach(sleeper.parker)
+                if more or sleeper.woken:
+                    self._hub.pass_on(queue)
 
     def _try(self, claim: _Claim) -> tuple[list[PostgresJobHandle], float]:
         """Return what there is to claim, and in how many seconds to try again if nothing."""
         handles = self._claim_behind(claim)
-        patience = self._places.patience(claim.queue, time.monotonic())
-        if handles or patience > 0:
-            return handles, min(patience, _POLL)
+        if handles is not None:
+            patience = self._places.patience(claim.queue, time.monotonic())
+            if handles or patience > 0:
+                return handles, min(patience, _POLL)
         handles, due = self._look(claim)
         return handles, _POLL if due is None else min(max(due, _SHORTEST_SLEEP), _POLL)
 
-    def _claim_behind(self, claim: _Claim) -> list[PostgresJobHandle]:
-        """Claim behind the remembered place, if there is one."""
+    def _claim_behind(self, claim: _Claim) -> list[PostgresJobHandle] | None:
+        """Claim behind the remembered place; ``None``: there is none."""
         place = self._places.begin(claim.queue, time.monotonic())
         if place is None:
-            return []
+            return None
         rows = self._database.fetch_all(self._statement(claim), claim.params(place=place))
         if rows[-1][_ID] is None:
             return []

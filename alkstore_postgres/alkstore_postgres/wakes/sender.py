@@ -60,6 +60,7 @@ class WakeSender:
         self._books: dict[str, Merging] = {}
         self._owed: dict[str, Merging] = {}
         self._thread: threading.Thread | None = None
+        self._starting = False
         self._parker = Parker()
         self._failing = False
 
@@ -109,7 +110,8 @@ class WakeSender:
             return
         book = self._books.get(name) or self._book(name, time.monotonic())
         hurry = book.add(job_id)
-        if name not in self._owed:
+        # Of many names one that nobody uses is forgotten, perhaps at this moment.
+        if self._owed.get(name) is not book:
             self._owed[name] = book
             self._ensure_thread()
             hurry = True
@@ -160,30 +162,44 @@ class WakeSender:
 
     def _ensure_thread(self) -> None:
         with self._lock:
-            if self._thread is not None and self._thread.is_alive():
+            # A signal handler may come here while the interrupted code starts the thread.
+            if self._starting or (self._thread is not None and self._thread.is_alive()):
                 return
-            self._parker = Parker()
-            self._thread = threading.Thread(
-                target=self._run, args=(self._parker,), name="alkstore-wakes", daemon=True
-            )
+            self._starting = True
             try:
+                self._parker = Parker()
+                self._thread = threading.Thread(
+                    target=self._run, args=(self._parker,), name="alkstore-wakes", daemon=True
+                )
                 self._thread.start()
             except RuntimeError:  # no more threads, or the interpreter is ending
-                self._thread = None
-                self._owed.clear()
+                self._give_up()
+            except BaseException:  # Ctrl-C: it may run, and is told by this to end
+                self._give_up()
+                raise
+            finally:
+                self._starting = False
+
+    def _give_up(self) -> None:
+        """Have the next one who owes something start another thread."""
+        with self._lock:
+            self._thread = None
+            self._owed.clear()
+
+    def _is_wanted(self) -> bool:
+        return self._thread is threading.current_thread()
 
     def _run(self, parker: Parker) -> None:
         try:
             self._work(parker)
         except BaseException:
-            with self._lock:
-                self._thread = None
-                self._owed.clear()  # the next one starts another thread
+            if self._is_wanted():
+                self._give_up()
             raise
 
     def _work(self, parker: Parker) -> None:
         idle_since = time.monotonic()
-        while True:
+        while self._is_wanted():
             now = time.monotonic()
             owed = self._owed.copy()
             if owed:
@@ -197,7 +213,8 @@ class WakeSender:
             else:
                 with self._lock:
                     if not self._owed:
-                        self._thread = None
+                        if self._is_wanted():
+                            self._thread = None
                         return
 
     def _send(self, due: list[str], now: float, *, closing: bool) -> None:

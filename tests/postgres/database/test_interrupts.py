@@ -7,8 +7,9 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
@@ -21,6 +22,7 @@ from alkstore_postgres import PostgresStore
 from alkstore_postgres.database import database, own_pool
 from alkstore_postgres.database.errand import Errand
 from alkstore_postgres.database.own_connection import OwnConnection
+from alkstore_postgres.database.own_pool import OwnPool
 from tests.support.waiting import wait_until
 
 OpenStore = Callable[..., PostgresStore]
@@ -105,9 +107,9 @@ def test_an_interrupted_return_loses_no_connection(
     monkeypatch.setattr(own_pool, "KEPT_FOR", 3600.0)  # it is laid ready, however late it comes
     store = open_store(min_size=1, max_size=1, timeout=5)
 
-    class Interrupted(deque[OwnConnection]):
+    class Interrupted(deque[deque[OwnConnection]]):
         @override
-        def append(self, _: OwnConnection, /) -> None:
+        def append(self, _: deque[OwnConnection], /) -> None:
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
@@ -115,6 +117,70 @@ def test_an_interrupted_return_loses_no_connection(
         with pytest.raises(KeyboardInterrupt):
             store.get_job(5)
     assert store.get_job(5) is None
+
+
+@contextmanager
+def _interrupted_as_it_lies_ready(pool: OwnPool, meanwhile: Callable[[], object]) -> Iterator[None]:
+    """Interrupt the next return just after the connection was laid ready."""
+    kept = pool._ready
+
+    class Interrupted(deque[deque[OwnConnection]]):
+        @override
+        def append(self, hands: deque[OwnConnection], /) -> None:
+            pool._ready = kept
+            kept.append(hands)
+            meanwhile()
+            raise KeyboardInterrupt
+
+    pool._ready = Interrupted()
+    try:
+        yield
+    finally:
+        pool._ready = kept
+
+
+def test_a_connection_that_somebody_took_meanwhile_is_not_taken_from_him(
+    open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(own_pool, "KEPT_FOR", 3600.0)
+    pool = open_store(min_size=1, max_size=2, timeout=5)._pools.current()
+    assert isinstance(pool, OwnPool)
+    taken: list[OwnConnection] = []
+    one = pool.getconn(5)
+    with (
+        _interrupted_as_it_lies_ready(pool, lambda: taken.append(pool.getconn(5))),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        pool.putconn(one)
+    assert taken == [one]
+    other = pool.getconn(5)
+    assert other is not one
+    assert one.execute("SELECT 1").fetchone() == (1,)
+    for connection in (one, other):
+        pool.putconn(connection)
+
+
+def test_whoever_waits_is_served_though_the_return_was_interrupted(
+    open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(own_pool, "KEPT_FOR", 3600.0)
+    pool = open_store(min_size=1, max_size=1, timeout=5)._pools.current()
+    assert isinstance(pool, OwnPool)
+    one = pool.getconn(5)
+    with ThreadPoolExecutor(1) as threads:
+        asked: list[Future[OwnConnection]] = []
+
+        def ask() -> None:
+            # It has looked at what lies ready before the connection was laid there.
+            hidden, pool._ready = pool._ready, deque()
+            asked.append(threads.submit(pool.getconn, 60))
+            wait_until(lambda: pool.get_stats()["requests_waiting"] == 1)
+            pool._ready = hidden
+
+        with _interrupted_as_it_lies_ready(pool, ask), pytest.raises(KeyboardInterrupt):
+            pool.putconn(one)
+        assert asked[0].result(5) is one
+        pool.putconn(one)
 
 
 def test_an_interrupt_as_the_wait_begins_loses_no_connection(

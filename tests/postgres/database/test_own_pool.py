@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -92,7 +93,7 @@ def test_what_lies_ready_goes_to_whoever_asks_at_that_moment(
         asked: list[Any] = []
 
         class Ready(type(pool._ready)):  # type: ignore[misc]
-            def append(self, one: OwnConnection) -> None:
+            def append(self, one: deque[OwnConnection]) -> None:
                 asked.append(threads.submit(pool.getconn, 10))
                 wait_until(lambda: pool.get_stats()["requests_waiting"] == 1)
                 super().append(one)
@@ -144,7 +145,7 @@ def test_closing_closes_what_lies_ready(make_pool: MakePool) -> None:
     pool = make_pool(1, 2)
     ready, late = pool.getconn(10), pool.getconn(10)
     pool.putconn(ready)
-    assert list(pool._ready) == [ready]
+    assert [list(hands) for hands in pool._ready] == [[ready]]
     pool.close()
     assert ready.closed
     pool.putconn(late)

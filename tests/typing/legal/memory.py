@@ -124,5 +124,6 @@ def transactions(tx: MemoryTransaction, data: MemoryData, job: JobRow) -> None:
     assert_type(tx.data, MemoryData)
     tx.add_job(job)
     tx.add_wake("news")
+    assert_type(tx.has_ended, bool)
     tx.commit()
     tx.rollback()

@@ -51,6 +51,17 @@ def test_anything_else_in_a_delivery_is_a_failed_attempt(raised: BaseException) 
     assert outcome_of(raised, exits=True) == "retry"
 
 
+def test_an_exit_is_told_of_although_everything_was_settled_before() -> None:
+    handle, end = Handle(), SystemExit(1)
+
+    def work(_: JobHandle) -> None:
+        handle.settled = True
+        raise end
+
+    outcome = attempt(work, cast("JobHandle", handle), exits=(SystemExit,))
+    assert (outcome.kind, outcome.raised) == ("settled", end)
+
+
 @pytest.mark.parametrize("raised", [None, ValueError("x"), SystemExit(1)])
 def test_what_the_handler_settled_itself_stays_so(raised: BaseException | None) -> None:
     assert outcome_of(raised, settles=True) == "settled"

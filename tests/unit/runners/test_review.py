@@ -54,3 +54,17 @@ def test_it_tells_for_how_long_there_was_no_answer_at_all(silent: Silent) -> Non
         one.answer()
     assert silent.asked == 2
     assert caught.value.lasts >= 40.0
+
+
+def test_a_question_whose_thread_was_interrupted_is_put_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted(_: threading.Thread) -> None:
+        raise KeyboardInterrupt
+
+    one = Review(lambda: {"found": 1}, "review")
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            one.answer()
+    assert one.answer() == {"found": 1}

@@ -175,6 +175,20 @@ class OutboxContract(Contract):
         assert outbox.purge() == 1
 
     @pytest.mark.parametrize("end", [KeyboardInterrupt, SystemExit])
+    def test_an_exit_propagates_also_when_the_message_was_settled_before(
+        self, outbox: Outbox, end: type[BaseException]
+    ) -> None:
+        outbox.enqueue("x")
+
+        def delivery(handle: JobHandle) -> None:
+            assert handle.ack()
+            raise end
+
+        with pytest.raises(end):
+            outbox.run_once("worker", delivery)
+        assert outbox.stats().ready == 0
+
+    @pytest.mark.parametrize("end", [KeyboardInterrupt, SystemExit])
     def test_an_exit_releases_the_message_and_propagates(
         self, store: Store, outbox: Outbox, end: type[BaseException]
     ) -> None:
