@@ -128,21 +128,29 @@ class OutboxContract(Contract):
         assert outbox.run_once("the worker", delivery)
         assert states == [("processing", "the worker")]
 
+    @pytest.mark.parametrize("how", ["run_once", "start_outbox"])
     def test_a_delivery_that_outlasts_its_claim_without_a_heartbeat_may_run_twice(
-        self, engine: EngineHarness, store: Store, other: Store, outbox: Outbox
+        self, engine: EngineHarness, store: Store, other: Store, outbox: Outbox, how: str
     ) -> None:
         message = outbox.enqueue(1)
+        stayed: list[bool] = []
         again: list[int] = []
 
         def delivery(handle: JobHandle) -> None:
             job = live(store, handle.id)
             engine.advance(50)
             fall_asleep()
-            assert store.get_job(handle.id) == job  # nobody has sent a heartbeat
+            stayed.append(store.get_job(handle.id) == job)  # nobody has sent a heartbeat
             engine.advance(11)
-            assert other.outbox("mail").run_once("other", lambda second: again.append(second.id))
+            other.outbox("mail").run_once("other", lambda second: again.append(second.id))
 
-        assert outbox.run_once("worker", delivery)
+        if how == "run_once":
+            assert outbox.run_once("worker", delivery)
+        else:
+            runner = store.start_outbox("mail", delivery)
+            wait_until(lambda: again)
+            assert runner.stop(LIMIT)
+        assert stayed == [True]
         assert again == [message]
 
     def test_the_fifth_failure_is_a_dead_letter_with_its_errors_text(
