@@ -26,6 +26,22 @@ def test_nothing_of_it_is_started():
     assert not [thread for thread in threading.enumerate() if "alkstore" in thread.name]
 """
 
+_A_RUNNER_LEFT_BEHIND = """
+from alkstore import StoreClosed
+import pytest
+
+left = []
+
+def test_a_runner_is_left_to_itself(alkstore_memory):
+    left.append((alkstore_memory, alkstore_memory.start_worker("mail", print)))
+
+def test_it_has_ended_with_its_test_and_so_has_the_store():
+    ((store, runner),) = left
+    assert runner.state == "stopped"
+    with pytest.raises(StoreClosed):
+        store.schedules()
+"""
+
 
 def test_the_fixtures_come_with_the_distribution(
     alkstore_memory: MemoryStore, alkstore_clock: ManualClock
@@ -65,6 +81,15 @@ def test_a_failure_tells_its_values():
 """
 
 
+def run_alone(directory: Path, program: str) -> str:
+    """Run a file of tests in a run of its own, which must pass; return what that says."""
+    (directory / "test_own.py").write_text(program, encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider"]
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
 @pytest.mark.parametrize("autoload", [True, False])
 def test_the_assertions_of_the_contract_tell_their_values(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, autoload: bool
@@ -72,15 +97,12 @@ def test_the_assertions_of_the_contract_tell_their_values(
     monkeypatch.delenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", raising=False)
     if not autoload:
         monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    (tmp_path / "test_own.py").write_text(_NEEDS_THE_CONTRACT, encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    run_alone(tmp_path, _NEEDS_THE_CONTRACT)
 
 
 def test_a_run_that_does_not_use_it_notices_nothing(tmp_path: Path) -> None:
-    (tmp_path / "test_own.py").write_text(_NO_USE_OF_IT, encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "1 passed" in done.stdout
+    assert "1 passed" in run_alone(tmp_path, _NO_USE_OF_IT)
+
+
+def test_what_a_test_leaves_running_ends_with_it(tmp_path: Path) -> None:
+    assert "2 passed" in run_alone(tmp_path, _A_RUNNER_LEFT_BEHIND)
