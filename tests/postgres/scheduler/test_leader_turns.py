@@ -74,6 +74,33 @@ def test_a_row_that_is_held_for_long_costs_few_turns_and_delays_no_other(
         other.rollback()
 
 
+def check_turns_and_lateness(
+    store: PostgresStore, table: ScheduleTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fail unless ``good`` is fired every second and on time, and costs all slices that there are.
+
+    To be called while a leader leads and another schedule should cost it nothing.
+    """
+    slices = [0]
+    one = Ticker.slice
+
+    def counting(self: Ticker, *args: Any, **options: Any) -> Any:
+        slices[0] += 1
+        return one(self, *args, **options)
+
+    monkeypatch.setattr(Ticker, "slice", counting)
+    late(store, "good")  # of these nothing is asked
+
+    def three_more() -> float:
+        seen, before = len(table.fired("good")), slices[0]
+        wait_until(lambda: len(table.fired("good")) >= seen + 3)
+        did = slices[0] - before
+        assert did <= len(table.fired("good")) - seen + 2
+        return max(late(store, "good")).total_seconds()
+
+    in_time(three_more, 0.5)
+
+
 @pytest.mark.parametrize("damage", ["spec = 'banana'", "next_fire_at = NULL", "paused = NULL"])
 def test_a_damaged_row_costs_a_leader_one_line_and_no_further_turns(
     *,
@@ -87,26 +114,21 @@ def test_a_damaged_row_costs_a_leader_one_line_and_no_further_turns(
     table.unprotect()
     store.schedule("bad", "@every 1h", "q", 1)
     store.schedule("good", "@every 1s", "good", 1)
-    slices = [0]
-    one = Ticker.slice
-
-    def counting(self: Ticker, *args: Any, **options: Any) -> Any:
-        slices[0] += 1
-        return one(self, *args, **options)
-
     with Leading(store, ttl=2.0):
         table.run("UPDATE {schedules} SET next_fire_at = now() WHERE name = 'bad'")
         table.run(f"UPDATE {{schedules}} SET {damage} WHERE name = 'bad'")
         wait_until(lambda: table.value("bad", "quarantine"))
-        monkeypatch.setattr(Ticker, "slice", counting)
-        late(store, "good")  # of these nothing is asked
-
-        def three_more() -> float:
-            seen, before = len(table.fired("good")), slices[0]
-            wait_until(lambda: len(table.fired("good")) >= seen + 3)
-            did = slices[0] - before
-            assert did <= len(table.fired("good")) - seen + 2
-            return max(late(store, "good")).total_seconds()
-
-        in_time(three_more, 0.5)
+        check_turns_and_lateness(store, table, monkeypatch)
     assert caplog.text.count("is quarantined") == 1
+
+
+def test_a_paused_schedule_whose_boundary_has_passed_costs_a_leader_no_turns(
+    store: PostgresStore, table: ScheduleTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.schedule("paused", "@every 1h", "q", 1)
+    store.schedule("good", "@every 1s", "good", 1)
+    assert store.pause("paused")
+    table.shift("paused", -60)
+    with Leading(store, ttl=2.0):
+        check_turns_and_lateness(store, table, monkeypatch)
+    assert table.fired("paused") == []
