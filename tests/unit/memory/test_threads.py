@@ -48,6 +48,47 @@ def test_no_job_is_claimed_twice_and_none_is_lost(store: MemoryStore) -> None:
     assert store.queue("q").size() == 0
 
 
+class NotedLock:
+    """The lock of a store's tables, which counts who comes for it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self.comers = 0
+
+    def __enter__(self) -> None:
+        self.comers += 1
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+def test_a_commit_waits_for_whoever_has_the_tables(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = NotedLock()
+    monkeypatch.setattr(store.data, "lock", lock)
+    written, go_on = threading.Event(), threading.Event()
+
+    def write() -> None:
+        with store.transaction() as tx:
+            store.enqueue_tx(tx, "q", 1)
+            written.set()
+            go_on.wait(60)
+
+    writer = threading.Thread(target=write, daemon=True)
+    writer.start()
+    assert written.wait(60)
+    with lock:
+        comers = lock.comers
+        go_on.set()
+        wait_until(lambda: lock.comers > comers or not writer.is_alive())
+        assert writer.is_alive()
+        assert store.data.jobs == {}
+    writer.join(60)
+    assert store.queue("q").size() == 1
+
+
 def test_a_boundary_fires_once_whoever_ticks(store: MemoryStore, clock: ManualClock) -> None:
     store.schedule("s", "@every 1s", "q", 1)
     fired: list[int] = []
