@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -15,20 +14,12 @@ from alkstore.testing.contract.base import (
     LIMIT,
     PROMPT,
     Background,
-    Contract,
     fall_asleep,
     refused,
-    wait_until,
 )
+from alkstore.testing.contract.kept_locks import KeptLocksContract, take
 from alkstore.testing.harness import EngineHarness
 from alkstore.traits import LockHandle, Store
-
-
-def take(store: Store, ttl: float = 60, **options: Any) -> LockHandle:
-    """Take the lock that must be free."""
-    handle = store.try_lock("door", ttl, **options)
-    assert handle is not None
-    return handle
 
 
 def _lapse(engine: EngineHarness, store: Store) -> None:
@@ -44,28 +35,7 @@ BEFORE: dict[str, Callable[[EngineHarness, Store], object]] = {
 """What becomes of a lock before many come for it."""
 
 
-def is_kept(engine: EngineHarness, store: Store, other: Store, ttl: float) -> bool:
-    """Return whether kept locks are still held after far more than their *ttl* seconds.
-
-    Who keeps them may go by real time or by the store clock, woken by its steps or not: each
-    sleep is long enough for a renewal, and a sleep's part and a step together are no whole TTL.
-    """
-    with (
-        take(store, ttl, keep_alive=True) as tried,
-        store.lock("window", ttl, timeout=0, keep_alive=True) as waited,
-    ):
-        for _ in range(7):
-            time.sleep(ttl * 0.45)
-            engine.advance(ttl * 0.3)
-        thieves = [other.try_lock("door", 60), other.try_lock("window", 60)]
-        kept = thieves == [None, None] and not tried.lost and not waited.lost
-    for thief in thieves:
-        if thief is not None:
-            assert thief.release()
-    return kept
-
-
-class LocksContract(Contract):
+class LocksContract(KeptLocksContract):
     """A lock is a row with a lease on the store clock."""
 
     def test_one_holds_it_at_a_time(self, store: Store, other: Store) -> None:
@@ -187,6 +157,20 @@ class LocksContract(Contract):
         with pytest.raises(ZeroDivisionError), take(store):
             _ = 1 / 0
         assert store.try_lock("door", 60) is not None
+
+    def test_leaving_the_block_when_the_store_is_closed_leaves_the_bodys_error_alone(
+        self, engine: EngineHarness, store: Store, other: Store
+    ) -> None:
+        closing = engine.open()
+        with pytest.raises(ZeroDivisionError), take(store, 10), store:  # closed before the release
+            _ = 1 / 0
+        assert other.try_lock("door", 10) is None
+        engine.advance(10)
+        with take(closing, 10):
+            closing.close()
+        assert other.try_lock("door", 10) is None
+        engine.advance(10)
+        assert other.try_lock("door", 10) is not None
 
     def test_leaving_the_block_of_a_lost_lock_leaves_the_new_holder_alone(
         self, engine: EngineHarness, store: Store, other: Store
@@ -324,30 +308,6 @@ class LocksContract(Contract):
         assert len(tokens) == 20
         assert tokens == sorted(set(tokens))
 
-    def test_keep_alive_ends_with_the_block(self, store: Store, other: Store) -> None:
-        with take(store, keep_alive=True) as handle:
-            assert other.try_lock("door", 60) is None
-            assert not handle.lost
-        assert other.try_lock("door", 60) is not None
-
-    def test_keep_alive_renews_the_lease(
-        self, engine: EngineHarness, store: Store, other: Store
-    ) -> None:
-        # It may renew by real time: a machine that is too slow for one TTL gets a longer one.
-        assert any(is_kept(engine, store, other, ttl) for ttl in (0.9, 3, 9))
-
-    def test_keep_alive_tells_the_body_that_the_lock_was_lost(
-        self, engine: EngineHarness, store: Store, other: Store
-    ) -> None:
-        handle = take(store, 1.5, keep_alive=True)
-        thief = None
-        while thief is None:
-            engine.advance(10)
-            thief = other.try_lock("door", 3600)
-        wait_until(lambda: handle.lost)
-        assert thief.renew()
-        assert not handle.release()
-
     @pytest.mark.parametrize("owner", ["", "a\0b", "x" * 201, "__alkstore_me", 5, b"me"])
     def test_an_impossible_owner_is_refused(self, store: Store, owner: Any) -> None:
         with refused(InvalidOption, owner):
@@ -362,12 +322,4 @@ class LocksContract(Contract):
             store.try_lock("door", ttl)
         with pytest.raises(InvalidOption):
             store.lock("door", ttl, timeout=0)
-        assert take(store).release()
-
-    @pytest.mark.parametrize("keep", [float("nan"), "", "yes", -1, 0, 1, None, []], ids=repr)
-    def test_a_lock_is_kept_alive_or_it_is_not(self, store: Store, keep: Any) -> None:
-        with pytest.raises(InvalidOption, match=r"^keep_alive must be True or False, not "):
-            store.try_lock("door", 60, keep_alive=keep)
-        with pytest.raises(InvalidOption, match=r"^keep_alive must be True or False, not "):
-            store.lock("door", 60, timeout=0, keep_alive=keep)
         assert take(store).release()
