@@ -61,6 +61,11 @@ def take_what_was_said(store: Store, *listeners: Listener) -> None:
             pass
 
 
+def _waiting(waiters: list[Background[Wake | None]]) -> int:
+    """Return how many of *waiters* have heard nothing yet."""
+    return sum(waiter.running for waiter in waiters)
+
+
 class WakesContract(Contract):
     """A wake is its channel and a hint; a mechanism's name is its channel."""
 
@@ -112,6 +117,32 @@ class WakesContract(Contract):
             assert held.release()
             assert hears(listener, "door")
 
+    def test_a_listener_hears_only_what_is_sent_from_its_beginning_on(
+        self, store: Store, other: Store
+    ) -> None:
+        with store.listen("news", "mark") as early:
+            take_what_was_said(store, early)
+            other.notify("news")
+            assert hears(early, "news")
+            with store.listen("news") as late:
+                assert late.wait(0.05) is None
+                other.notify("news")
+                assert hears(late, "news")
+
+    def test_each_wake_goes_to_one_of_the_threads_that_wait(
+        self, store: Store, other: Store
+    ) -> None:
+        with store.listen("news", "mark") as listener:
+            take_what_was_said(store, listener)
+            waiters = [Background(listener.wait) for _ in range(3)]
+            for left in (2, 1, 0):
+                fall_asleep()
+                other.notify("news")
+                wait_until(lambda left=left: _waiting(waiters) <= left)  # type: ignore[misc]
+                fall_asleep()
+                assert _waiting(waiters) == left
+            assert [waiter.result() for waiter in waiters] == [Wake("news")] * 3
+
     def test_a_wake_that_nobody_waits_for_is_remembered(self, store: Store) -> None:
         with store.listen("news") as listener:
             store.notify("news")
@@ -143,6 +174,17 @@ class WakesContract(Contract):
         assert waiter.result(PROMPT) is None
         assert iteration.result(PROMPT) == []
         assert listener.wait(0) is None
+
+    def test_leaving_the_block_of_a_listener_closes_it(self, store: Store) -> None:
+        with store.listen("news") as listener:
+            waiter = Background(listener.wait)
+            fall_asleep()
+            assert waiter.running
+        assert waiter.result(PROMPT) is None
+        listener = store.listen("news")
+        with pytest.raises(ZeroDivisionError), listener:
+            _ = 1 / 0
+        assert Background(lambda: list(listener)).result(PROMPT) == []
 
     def test_a_listener_that_was_dropped_is_collected_heard_or_not(self, store: Store) -> None:
         listeners = [store.listen("news"), store.listen("news", "sport")]
