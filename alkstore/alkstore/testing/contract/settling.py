@@ -11,7 +11,12 @@ import pytest
 from alkstore.error_text import MAX_ERROR_CHARACTERS, error_text
 from alkstore.errors import InvalidOption
 from alkstore.testing.contract.base import claim, live, spanning
-from alkstore.testing.contract.settling_many import LATER_CLAIMS, SettlingManyContract
+from alkstore.testing.contract.settling_many import (
+    HARDSHIPS,
+    LATER_CLAIMS,
+    SettlingManyContract,
+    every_loss,
+)
 from alkstore.testing.harness import EngineHarness
 from alkstore.traits import JobHandle, Queue, Store
 
@@ -192,11 +197,7 @@ class SettlingContract(SettlingManyContract):
         assert (live(store, job).state, queue.dead()) == ("processing", [])
 
     @every_call
-    @pytest.mark.parametrize(
-        "options",
-        [{}, {"max_attempts": 1}, {"expires": 20}],
-        ids=["ordinary", "used up", "expired"],
-    )
+    @pytest.mark.parametrize("options", HARDSHIPS.values(), ids=HARDSHIPS)
     def test_a_claim_that_lapsed_but_that_nobody_took_is_still_the_holders(
         self,
         engine: EngineHarness,
@@ -257,6 +258,24 @@ class SettlingContract(SettlingManyContract):
         assert not call(held)
         assert store.get_job(held.id) == before
         assert queue.dead() == []
+
+    @every_call
+    @every_loss
+    def test_a_handle_learns_by_any_call_that_its_claim_was_lost(
+        self,
+        engine: EngineHarness,
+        store: Store,
+        queue: Queue,
+        call: Callable[[JobHandle], bool],
+        lose: Callable[[EngineHarness, Queue], JobHandle],
+    ) -> None:
+        handle = lose(engine, queue)
+        before = store.get_job(handle.id), queue.dead()
+        assert not handle.lost  # nobody has told it
+        for _ in range(2):
+            assert not call(handle)
+            assert (handle.lost, handle.settled) == (True, False)
+        assert (store.get_job(handle.id), queue.dead()) == before
 
     @every_call
     def test_a_second_settling_call_is_false(

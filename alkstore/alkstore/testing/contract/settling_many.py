@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -37,6 +37,14 @@ PAIRS: dict[str, tuple[Callable[[JobHandle], bool], Callable[[JobHandle], bool]]
 """What two threads do with one claim at once."""
 
 
+HARDSHIPS: dict[str, dict[str, Any]] = {
+    "ordinary": {},
+    "used up": {"max_attempts": 1},
+    "expired": {"expires": 20},
+}
+"""Options of jobs whose claims lapse: the next claim would take the first, and bury the others."""
+
+
 def _lapse_and_claim(engine: EngineHarness, queue: Queue, _: JobHandle) -> None:
     engine.advance(301)
     assert queue.claim("worker")
@@ -64,6 +72,47 @@ LATER_CLAIMS = {
     "a retry": _retry_and_claim,
     "a requeue": _requeue_and_claim,
 }
+
+
+def _cancelled(_: EngineHarness, queue: Queue) -> JobHandle:
+    queue.enqueue(1)
+    handle = claim(queue)
+    assert queue.cancel(handle.id)
+    return handle
+
+
+def _taken_over(engine: EngineHarness, queue: Queue) -> JobHandle:
+    queue.enqueue(1)
+    handle = claim(queue)
+    engine.advance(301)
+    assert claim(queue).id == handle.id
+    return handle
+
+
+def _used_up(engine: EngineHarness, queue: Queue) -> JobHandle:
+    queue.enqueue(1, max_attempts=1)
+    handle = claim(queue)
+    engine.advance(301)
+    assert queue.claim("worker") == []
+    return handle
+
+
+def _expired(engine: EngineHarness, queue: Queue) -> JobHandle:
+    queue.enqueue(1, expires=20)
+    handle = claim(queue)
+    engine.advance(301)
+    assert queue.claim("worker") == []
+    return handle
+
+
+LOSSES: dict[str, Callable[[EngineHarness, Queue], JobHandle]] = {
+    "cancelled": _cancelled,
+    "taken over": _taken_over,
+    "dead, used up": _used_up,
+    "dead, expired": _expired,
+}
+"""How a claim is lost that its holder has not settled: each returns its handle."""
+every_loss = pytest.mark.parametrize("lose", LOSSES.values(), ids=LOSSES)
 
 
 class SettlingManyContract(Contract):
@@ -125,6 +174,66 @@ class SettlingManyContract(Contract):
         assert call(queue, [held, good]) == 1
         assert store.get_job(held.id) == before
         assert not good.lost
+
+    @every_many_call
+    @every_loss
+    def test_a_lost_claim_among_many_is_told_so_and_changes_nothing(
+        self,
+        engine: EngineHarness,
+        store: Store,
+        queue: Queue,
+        call: Callable[[Queue, list[JobHandle]], int],
+        lose: Callable[[EngineHarness, Queue], JobHandle],
+    ) -> None:
+        lost = lose(engine, queue)
+        before = store.get_job(lost.id), queue.dead()
+        queue.enqueue(2)
+        good = claim(queue)
+        assert call(queue, [lost, good]) == 1
+        assert (store.get_job(lost.id), queue.dead()) == before
+        assert (lost.lost, lost.settled, good.lost) == (True, False, False)
+
+    @every_many_call
+    @pytest.mark.parametrize("options", HARDSHIPS.values(), ids=HARDSHIPS)
+    def test_many_claims_that_lapsed_but_that_nobody_took_are_still_the_holders(
+        self,
+        engine: EngineHarness,
+        store: Store,
+        other: Store,
+        call: Callable[[Queue, list[JobHandle]], int],
+        options: Any,
+    ) -> None:
+        queue = store.queue("mail", visibility_timeout=10)
+        queue.enqueue_many(range(3), **options)
+        handles = queue.claim("worker", 3)
+        engine.advance(60)
+        assert call(queue, handles) == 3
+        # Finished, or held anew: nobody gets it, and it does not die.
+        assert other.queue("mail").claim("worker", 3) == []
+        assert queue.dead() == []
+        assert not any(handle.lost for handle in handles)
+        if queue.size():
+            assert queue.ack_many(handles) == 3
+        assert (queue.size(), [handle.settled for handle in handles]) == (0, [True] * 3)
+
+    @every_many_call
+    def test_of_many_lapsed_claims_those_are_the_holders_that_nobody_took(
+        self,
+        engine: EngineHarness,
+        store: Store,
+        other: Store,
+        call: Callable[[Queue, list[JobHandle]], int],
+    ) -> None:
+        queue = store.queue("mail", visibility_timeout=10)
+        queue.enqueue_many(range(3))
+        handles = queue.claim("worker", 3)
+        engine.advance(60)
+        taken = claim(other.queue("mail"))
+        before = live(store, taken.id)
+        assert call(queue, handles) == 2
+        assert [handle.lost for handle in handles] == [handle.id == taken.id for handle in handles]
+        assert live(store, taken.id) == before
+        assert taken.ack()
 
     @pytest.mark.parametrize("calls", PAIRS.values(), ids=PAIRS)
     def test_of_two_who_settle_one_claim_at_once_one_succeeds(
