@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import UserDict
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
@@ -11,13 +10,12 @@ from typing import Any, cast
 import pytest
 
 from alkstore.errors import InvalidOption
-from alkstore.testing.contract.base import Contract, claim, live, refused, spanning
+from alkstore.testing.contract.base import claim, live, refused, spanning
+from alkstore.testing.contract.durations import DURATIONS, NO_DURATIONS, DurationsContract
 from alkstore.testing.contract.own_codecs import is_empty
 from alkstore.testing.harness import EngineHarness
 from alkstore.traits import Queue, Store
 
-DURATIONS: list[Any] = [-1, -0.001, math.nan, math.inf, 36_500 * 86_400 + 1, "5", True, [5]]
-NO_DURATIONS: list[Any] = [*DURATIONS, 0, timedelta(0), 0.0001]
 PRIORITIES: list[Any] = [-32_769, 32_768, 1.0, "1", True]
 BUDGETS: list[Any] = [0, -1, 2**31, 1.0, "3", True]
 MOMENTS: list[Any] = [datetime(2030, 1, 1), "2030-01-01", 0, 1.5]  # noqa: DTZ001 - refused
@@ -85,7 +83,7 @@ NO_COLLECTIONS: list[Any] = [
 ]
 
 
-class OptionsContract(Contract):
+class OptionsContract(DurationsContract):
     """Options are resolved once; what is unknown or impossible is refused and leaves no trace."""
 
     @pytest.mark.parametrize("enter", ENQUEUES.values(), ids=ENQUEUES)
