@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -167,13 +168,13 @@ class TwoEngines:
 
     def _memory_locks(self) -> list[tuple[Any, ...]]:
         return [
-            (name, row.token, row.owner is not None, row.expires_at)
+            (name, row.token, _owner(row.owner), row.expires_at)
             for name, row in sorted(self._first.memory.data.locks.items())
         ]
 
     def _postgres_locks(self) -> list[tuple[Any, ...]]:
         query = sql.SQL(_LOCKS).format(schema=sql.Identifier(self._harness.schema))
-        return self._rows(query)
+        return [(name, token, _owner(owner), end) for name, token, owner, end in self._rows(query)]
 
     def _rows(self, query: sql.Composed) -> list[tuple[Any, ...]]:
         rows = self._harness._connection.execute(query).fetchall()
@@ -188,7 +189,7 @@ SELECT id, queue, payload, claim_id IS NOT NULL, priority, run_at, expires_at, a
 FROM {schema}.jobs ORDER BY id
 """
 _LOCKS = """
-SELECT name, token, owner IS NOT NULL, expires_at FROM {schema}.locks ORDER BY name COLLATE "C"
+SELECT name, token, owner, expires_at FROM {schema}.locks ORDER BY name COLLATE "C"
 """
 
 
@@ -257,7 +258,15 @@ def _job_handle(handle: JobHandle) -> tuple[Any, ...]:
 
 
 def _lock_handle(handle: LockHandle) -> tuple[Any, ...]:
-    return handle.name, handle.token, handle.lost
+    return handle.name, handle.token, _owner(handle.owner), handle.lost
+
+
+def _owner(owner: str | None) -> str | None:
+    """Return the owner of a lock; one that nobody gave is another one in each engine."""
+    return "nobody's choice" if _DRAWN.fullmatch(owner or "") else owner
+
+
+_DRAWN = re.compile("[0-9a-f]{32}")
 
 
 def _look(queue: Any) -> tuple[Any, ...]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from alkstore.stop_token import StopToken
 from tests.support.two_engines import STORES
 
 QUEUES = ["mails", "été 😀;b'\"%s"]
@@ -33,6 +34,13 @@ settlings = st.sampled_from(["fail", "retry", "release", "heartbeat", "ack"])
 errors = st.sampled_from(["boom", "", "nul\x00 \ud800", "y" * 30_000])
 
 raised = st.sampled_from([ValueError, SystemExit, KeyboardInterrupt, GeneratorExit])
+
+
+def stopped() -> StopToken:
+    """Return a stop token that is set already."""
+    token = StopToken()
+    token.cancel()
+    return token
 
 
 def some(**strategies: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:

@@ -24,6 +24,7 @@ from tests.support.walk.choices import (
     queue_options,
     raised,
     settlings,
+    stopped,
     workers,
 )
 from tests.support.walk.ground import Ground
@@ -63,6 +64,16 @@ class JobRules(Ground):
             return own.claim_wait(worker, limit, timeout=0) if wait else own.claim(worker, limit)
 
         self._keep(self.engines.call(number, work))
+
+    @rule(number=numbers, queue=queue_names, iterate=st.booleans())
+    def claim_when_stopped(self, number: int, queue: str, iterate: bool) -> None:
+        def work(store: Store) -> list[JobHandle]:
+            own = store.queue(queue)
+            if iterate:
+                return list(own.jobs("w7", stop=stopped()))
+            return own.claim_wait("w7", 2, stop=stopped())
+
+        self.engines.call(number, work)
 
     @rule(
         number=numbers,
