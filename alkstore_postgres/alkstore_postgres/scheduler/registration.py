@@ -64,6 +64,8 @@ class Registration:
         return (
             row.quarantine is None
             and fault(row) is None
+            and row.skipped == row.skipped_with(0)
+            and (row.last_fire_at is None or in_calendar(row.last_fire_at))
             and row.spec == self.spec
             and row.queue == self.queue
             and payload == self.raw
