@@ -20,6 +20,7 @@ from hypothesis.stateful import initialize, rule, run_state_machine_as_test
 
 from alkstore_postgres import PostgresStore
 from tests.support.postgres_harness import PostgresHarness
+from tests.support.schedules import ScheduleTable
 from tests.support.two_engines import START, STORES
 from tests.support.walk.choices import (
     QUEUES,
@@ -108,8 +109,10 @@ def harness(conninfo: str) -> Iterator[PostgresHarness]:
 
 @pytest.fixture
 def postgres(harness: PostgresHarness) -> list[PostgresStore]:
-    """Its stores."""
-    return [harness.open() for _ in range(STORES)]
+    """Its stores; a hand may write anything into the rows of schedules."""
+    stores = [harness.open() for _ in range(STORES)]
+    ScheduleTable(harness._connection, harness.schema).unprotect()
+    return stores
 
 
 def walk(harness: PostgresHarness, postgres: list[PostgresStore], how: settings) -> None:

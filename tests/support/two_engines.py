@@ -23,6 +23,7 @@ from alkstore.memory import ManualClock, MemoryStore
 from alkstore.values import Schedule
 from alkstore_postgres import PostgresStore
 from tests.support.postgres_harness import PostgresHarness
+from tests.support.schedules import ScheduleTable
 
 T = TypeVar("T")
 
@@ -70,6 +71,7 @@ class TwoEngines:
         memory = [first, *(first.sibling() for _ in postgres[1:])]
         self.stores = [Stores(*stores) for stores in zip(memory, postgres, strict=True)]
         self._first = self.stores[0]
+        self.schedule_table = ScheduleTable(harness._connection, harness.schema)
         self._reset()
 
     def _reset(self) -> None:
@@ -145,10 +147,17 @@ class TwoEngines:
         """Return the ids of the dead letters."""
         return list(self._first.memory.data.dead)
 
-    def damage(self, name: str) -> None:
-        """Give a schedule a spec that means nothing."""
-        self._first.memory.data.schedules[name].spec = "never"
-        self._harness.damage_schedule(name)
+    def registers(self, name: str, work: Callable[[Store], T], number: int) -> None:
+        """Register the schedule *name*, and compare also whether anything was written."""
+        data = self._first.memory.data
+
+        def version() -> Any:
+            text = "SELECT xmin::text FROM {schedules} WHERE name = %s"
+            return self.schedule_table.run(text, name).fetchone()
+
+        row, before = data.schedules.get(name), version()
+        self.call(number, work)
+        self.both(lambda: data.schedules.get(name) is not row, lambda: version() != before)
 
     def tick(self, number: int) -> None:
         """Fire what is due, without any lease."""

@@ -55,6 +55,7 @@ enqueue_options = st.one_of(
     some(delay=lengths, priority=st.sampled_from([-32_768, 32_767])),
     some(run_at=offsets, priority=st.integers(-2, 2), expires=lengths),
     some(expires=lengths, max_attempts=attempts),
+    some(delay=delays, max_attempts=attempts),
 )
 queue_options = st.one_of(
     st.just({}),
@@ -68,6 +69,18 @@ schedule_options = st.one_of(
     st.just({}),
     some(catch_up=st.sampled_from(["all", "latest"]), starts_at=offsets),
     some(priority=st.integers(-2, 2), expires=lengths, max_attempts=attempts),
+    some(catch_up=st.sampled_from(["all", "latest"]), priority=st.integers(-2, 2)),
+    some(catch_up=st.just("latest"), expires=lengths, max_attempts=attempts),
+    some(starts_at=offsets, expires=lengths, priority=st.integers(-2, 2)),
+    st.fixed_dictionaries(
+        {
+            "catch_up": st.sampled_from(["all", "latest"]),
+            "starts_at": offsets,
+            "priority": st.sampled_from([-32_768, 0, 32_767]),
+            "expires": lengths,
+            "max_attempts": attempts,
+        }
+    ),
 )
 specs = st.sampled_from(
     [

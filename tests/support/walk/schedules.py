@@ -30,6 +30,7 @@ from tests.support.walk.choices import (
     spans,
     specs,
 )
+from tests.support.walk.damage import DAMAGES, Damage
 from tests.support.walk.ground import Ground
 
 TTL = 10.0
@@ -65,31 +66,32 @@ class ScheduleRules(Ground):
         how: dict[str, Any],
     ) -> None:
         how = self._at(how, "starts_at")
-        self.engines.call(number, lambda s: s.schedule(name, spec, queue, payload, **how))
+        self.engines.registers(
+            name, lambda s: s.schedule(name, spec, queue, payload, **how), number
+        )
 
     @rule(
         number=numbers,
         pick=picks,
         what=st.sampled_from(
-            ["rest", "rest", "again", "pause", "resume", "run now", "unschedule", "damage"]
+            ["rest", "rest", "again", "in other words", "pause", "resume", "run now", "unschedule"]
         ),
         span=spans,
     )
     def handle_a_schedule(self, number: int, pick: int, what: str, span: float) -> None:
         names = [*self.engines.stores[0].memory.data.schedules, "nobody"]
         name = names[pick % len(names)]
-        if what == "damage":
-            if name != "nobody":
-                self.engines.damage(name)
-            return
         if what == "rest":
             self.engines.call(number, lambda store: store.pause(name))
             self.engines.advance(timedelta(seconds=span))
             what = "resume"
+        if what in ("again", "in other words"):
+            work = partial(_register_again, name=name, exactly=what == "again")
+            self.engines.registers(name, work, number)
+            return
 
-        def work(store: Store) -> Any:
+        def act(store: Store) -> Any:
             calls: dict[str, Callable[[str], Any]] = {
-                "again": partial(_register_again, store),
                 "pause": store.pause,
                 "resume": store.resume,
                 "run now": store.run_now,
@@ -97,7 +99,21 @@ class ScheduleRules(Ground):
             }
             return calls[what](name), store.get_schedule(name)
 
-        self.engines.call(number, work)
+        self.engines.call(number, act)
+
+    @precondition(lambda self: self.engines.stores[0].memory.data.schedules)
+    @rule(number=numbers, pick=picks, damage=st.sampled_from(DAMAGES), mend=st.booleans())
+    def damage(self, number: int, pick: int, damage: Damage, mend: bool) -> None:
+        """Write something into a row by hand; perhaps let somebody tick and register it again."""
+        data = self.engines.stores[0].memory.data
+        name = list(data.schedules)[pick % len(data.schedules)]
+        damage.in_memory(name, data)
+        damage.in_postgres(name, self.engines.schedule_table)
+        self.engines.call(number, lambda store: store.get_schedule(name))
+        if mend:
+            self.engines.tick(number)
+            again = partial(_register_again, name=name, exactly=True)
+            self.engines.registers(name, again, number)
 
     @rule(number=numbers, span=st.just(0) | spans, leads=st.booleans())
     def tick_after_an_outage(self, number: int, span: float, leads: bool) -> None:
@@ -150,14 +166,16 @@ class ScheduleRules(Ground):
         self.engines.both(memory, postgres)
 
 
-def _register_again(store: Store, name: str) -> Any:
-    """Register a schedule as it is, in other words where there are any."""
+def _register_again(store: Store, name: str, *, exactly: bool) -> Any:
+    """Register a schedule as it is, or in other words, where there are any, and other options."""
     now = store.get_schedule(name)
     if now is None:
         return None
-    spec = now.spec.replace("60s", "1m")
     how: Any = {"priority": now.priority, "starts_at": now.starts_at}
-    return store.schedule(name, spec, now.queue, now.payload, **how)
+    if not exactly:
+        return store.schedule(name, now.spec.replace("60s", "1m"), now.queue, now.payload, **how)
+    how |= {"expires": now.expires, "max_attempts": now.max_attempts, "catch_up": now.catch_up}
+    return store.schedule(name, now.spec, now.queue, now.payload, **how)
 
 
 class OneTurn:
