@@ -1,0 +1,204 @@
+"""The random walk over the claims that PostgreSQL makes by shorter ways."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import rule
+
+from alkstore import JobHandle, Queue, Store
+from alkstore_postgres.queue import claim_places
+from alkstore_postgres.queue.claimer import _Claim
+from tests.support.two_engines import Pair, TwoEngines
+from tests.support.walk.choices import numbers, picks, queue_names, workers
+from tests.support.walk.ground import Ground
+
+FAR = "far"
+"""A queue that is empty before and after each walk behind a place."""
+
+MANY = "many"
+"""A queue of very many jobs, which are soon gone."""
+
+levels = st.sampled_from([-1, 0, 0, 1])
+doings = st.one_of(
+    st.tuples(st.just("claim"), st.sampled_from([1, 2, 3, 5])),
+    st.tuples(st.sampled_from(["enqueue", "enqueue many", "early"]), levels),
+    st.tuples(st.sampled_from(["release", "retry", "requeue", "ack"]), picks),
+)
+
+
+class ClaimRules(Ground):
+    """Claims in a streak, claims that follow a wake, and claims behind a remembered place."""
+
+    @rule(
+        number=numbers,
+        queue=queue_names,
+        counts=st.tuples(st.integers(0, 6), st.integers(2, 9)),
+        limit=st.sampled_from([1, 1, 2, 3]),
+        above=st.sampled_from([None, 0.5, 3600]),
+        ack=st.booleans(),
+    )
+    def claim_in_a_streak(
+        self,
+        *,
+        number: int,
+        queue: str,
+        counts: tuple[int, int],
+        limit: int,
+        above: float | None,
+        ack: bool,
+    ) -> None:
+        """Claim jobs of two priorities in equal batches, perhaps below one that is delayed."""
+
+        def store_them(store: Store) -> list[Any]:
+            own = store.queue(queue)
+            ids: list[Any] = [
+                own.enqueue_many(range(count), priority=priority)
+                for priority, count in enumerate(counts, 1)
+            ]
+            return ids if above is None else [*ids, own.enqueue("later", delay=above, priority=3)]
+
+        def claim(store: Store) -> list[JobHandle]:
+            return store.queue(queue).claim("w7", limit)
+
+        self.engines.call(number, store_them)
+        before = len(self.handles)
+        for _ in range(sum(counts) // limit + 1):
+            self._keep(self.engines.call(number, claim))
+        if ack:
+            for pair in self.handles[before:]:
+                self.engines.on(pair, lambda handle: handle.ack())
+
+    @rule(
+        number=numbers,
+        queue=queue_names,
+        worker=workers,
+        counts=st.lists(st.integers(0, 3), min_size=3, max_size=9),
+        above=st.booleans(),
+    )
+    def claim_after_each_wake(
+        self, *, number: int, queue: str, worker: str, counts: list[int], above: bool
+    ) -> None:
+        """As a worker does that sleeps alone in its process, and is woken for each of these."""
+        pair = self.engines.stores[number]
+        claimer = pair.postgres._parts.queues.claimer
+        self.engines.call(number, lambda store: _drain(store.queue(queue)))
+        if above:
+            self.engines.call(number, lambda s: s.queue(queue).enqueue(0, delay=60, priority=3))
+        for count in counts:
+            self.engines.call(number, partial(_enqueue_many, queue=queue, count=count))
+            hinted = _Claim(queue, worker, max(count, 1), hinted=True)
+            self._keep(
+                self.engines.both(
+                    partial(pair.memory.queue(queue).claim, worker, hinted.limit),
+                    partial(_try, claimer._try, hinted),
+                )
+            )
+
+    @rule(number=numbers, doing=st.lists(doings, min_size=4, max_size=20))
+    def claim_behind_a_place(self, number: int, doing: list[tuple[str, int]]) -> None:
+        """While full looks are slow; no other store, and no time, has a part in it."""
+        behind = _Behind(self.engines, number)
+        with _slow_looks():
+            behind.do("enqueue many", 0)
+            for what, value in doing:
+                behind.do(what, value)
+        behind.end()
+
+    @rule(number=numbers, chance=st.integers(0, 30), expire=st.booleans())
+    def enqueue_very_many(self, number: int, chance: int, expire: bool) -> None:
+        """So many that they take two statements; seldom, since that takes a while."""
+        if chance != 7:
+            return
+        how: Any = {"expires": 1} if expire else {}
+        self.engines.call(number, lambda s: s.queue(MANY).enqueue_many(range(5_001), **how))
+        self.engines.call(number, lambda store: store.queue(MANY).stats())
+        self.engines.advance(timedelta(seconds=1))
+        self.engines.call(number, lambda store: _drain(store.queue(MANY)))
+        self.engines.call(number, lambda store: store.queue(MANY).stats())
+        self.engines.call(number, lambda store: store.queue(MANY).purge())
+
+
+class _Behind:
+    """One walk through the queue `FAR`.
+
+    A claim behind a place may get less than it has asked for: jobs of a lower priority wait for
+    the next full look. What it gets is what comes first.
+    """
+
+    def __init__(self, engines: TwoEngines, number: int) -> None:
+        self._engines = engines
+        self._number = number
+        self._handles: list[Pair[JobHandle]] = []
+
+    def do(self, what: str, value: int) -> None:
+        if what == "claim":
+            self._claim(value)
+        elif what == "enqueue many":
+            self._call(lambda queue: queue.enqueue_many(range(4), priority=value))
+        elif what in ("enqueue", "early"):
+            early = self._engines.clock.now() - timedelta(hours=1)
+            how: Any = {"run_at": early} if what == "early" else {}
+            self._call(lambda queue: queue.enqueue(0, priority=value, **how))
+        elif self._handles:
+            pair = self._handles[value % len(self._handles)]
+            if what == "requeue":
+                self._engines.on(pair, lambda handle: handle.fail("to be requeued"))
+                self._call(lambda queue: queue.requeue([pair.memory.id]))
+            else:
+                self._engines.on(pair, lambda handle: _settle(handle, what))
+
+    def end(self) -> None:
+        places = self._engines.stores[self._number].postgres._parts.queues.claimer._places
+        places.forget(FAR)
+        for pair in self._handles:
+            self._engines.on(pair, lambda handle: handle.ack())
+        self._call(_drain)
+        self._call(lambda queue: [queue.dead(), queue.purge(), queue.stats()])
+
+    def _claim(self, limit: int) -> None:
+        store = self._engines.stores[self._number]
+        got = store.postgres.queue(FAR).claim("w9", limit)
+        most = max(len(got), 1)
+        claimed = self._engines.both(lambda: store.memory.queue(FAR).claim("w9", most), lambda: got)
+        assert claimed is not None
+        both = zip(claimed.memory, claimed.postgres, strict=True)
+        self._handles += [Pair(*handles) for handles in both]
+
+    def _call(self, work: Any) -> None:
+        self._engines.call(self._number, lambda store: work(store.queue(FAR)))
+
+
+@contextmanager
+def _slow_looks() -> Iterator[None]:
+    """Have every full look count as slow, and every place be trusted for long."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(claim_places, "SLOW_LOOK", -1.0)
+        patch.setattr(claim_places, "SLOW_LOOKS", 1)
+        patch.setattr(claim_places, "SHARE", 10**9)
+        yield
+
+
+def _enqueue_many(store: Store, *, queue: str, count: int) -> list[int]:
+    return store.queue(queue).enqueue_many(range(count))
+
+
+def _try(way: Any, claim: _Claim) -> list[JobHandle]:
+    return list(way(claim)[0])
+
+
+def _settle(handle: JobHandle, what: str) -> bool:
+    if what == "retry":
+        return handle.retry("again", 0)
+    return handle.release() if what == "release" else handle.ack()
+
+
+def _drain(queue: Queue) -> list[int]:
+    """Claim all that is due, and be done with it; return how many each claim got."""
+    return [queue.ack_many(queue.claim("drain", 10_000)) for _ in range(2)]
