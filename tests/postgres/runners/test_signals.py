@@ -102,8 +102,13 @@ def test_a_killed_worker_s_job_comes_back_with_another_attempt(
 
 
 STARTING = """
+import faulthandler
 start, sent = threading.Thread.start, []
-signal.signal(signal.SIGTERM, lambda *_: (store.close(), sys.exit(0)))
+def close(*_):
+    faulthandler.dump_traceback_later(LIMIT)  # what it waits for, when it takes too long
+    store.close()
+    sys.exit(0)
+signal.signal(signal.SIGTERM, close)
 def starting(self):
     start(self)
     if self.name.endswith("PART") and not sent:
@@ -122,7 +127,7 @@ def test_a_program_whose_signal_handler_closes_the_store_ends_while_it_starts_a_
 ) -> None:
     """Field case B88: it comes in the middle of the start, in the same thread."""
     job = store.queue("emails", visibility_timeout=3600).enqueue(1)
-    program = run(STARTING.replace("PART", part))
+    program = run(STARTING.replace("PART", part).replace("LIMIT", str(SIGNAL_LIMIT)))
     program.wait_for("started")
     status, errors, took = program.end()
     assert (status, errors) == (0, "")
