@@ -14,6 +14,7 @@ from hypothesis.stateful import rule
 
 from alkstore import JobHandle, Queue, Store
 from alkstore_postgres.queue import claim_places
+from alkstore_postgres.queue.claim_places import ClaimPlaces, Place
 from alkstore_postgres.queue.claimer import _Claim
 from tests.support.two_engines import Pair, TwoEngines
 from tests.support.walk.choices import numbers, picks, queue_names, workers
@@ -41,7 +42,7 @@ class ClaimRules(Ground):
         queue=queue_names,
         counts=st.tuples(st.integers(0, 6), st.integers(2, 9)),
         limit=st.sampled_from([1, 1, 2, 3]),
-        above=st.sampled_from([None, 0.5, 3600]),
+        above=st.sampled_from([None, None, 0.5, 3600]),
         ack=st.booleans(),
     )
     def claim_in_a_streak(
@@ -56,50 +57,62 @@ class ClaimRules(Ground):
     ) -> None:
         """Claim jobs of two priorities in equal batches, perhaps below one that is delayed."""
 
-        def store_them(store: Store) -> list[Any]:
+        def store_them(store: Store) -> list[list[int]]:
             own = store.queue(queue)
-            ids: list[Any] = [
+            return [
                 own.enqueue_many(range(count), priority=priority)
                 for priority, count in enumerate(counts, 1)
             ]
-            return ids if above is None else [*ids, own.enqueue("later", delay=above, priority=3)]
 
         def claim(store: Store) -> list[JobHandle]:
             return store.queue(queue).claim("w7", limit)
 
         self.engines.call(number, store_them)
         before = len(self.handles)
-        for _ in range(sum(counts) // limit + 1):
-            self._keep(self.engines.call(number, claim))
+        with self._one_above(number, queue, above):
+            for _ in range(sum(counts) // limit + 1):
+                self._keep(self.engines.call(number, claim))
         if ack:
             for pair in self.handles[before:]:
                 self.engines.on(pair, lambda handle: handle.ack())
+
+    @contextmanager
+    def _one_above(self, number: int, queue: str, delay: float | None) -> Iterator[None]:
+        """Have a job that is delayed at a priority above the others, if *delay* says so."""
+        if delay is None:
+            yield
+            return
+        job = self.engines.call(
+            number, lambda s: s.queue(queue).enqueue("later", delay=delay, priority=3)
+        )
+        yield
+        assert job is not None
+        self.engines.call(number, lambda s: s.queue(queue).cancel(job.memory))
 
     @rule(
         number=numbers,
         queue=queue_names,
         worker=workers,
         counts=st.lists(st.integers(0, 3), min_size=3, max_size=9),
-        above=st.booleans(),
+        above=st.sampled_from([None, 60]),
     )
     def claim_after_each_wake(
-        self, *, number: int, queue: str, worker: str, counts: list[int], above: bool
+        self, *, number: int, queue: str, worker: str, counts: list[int], above: float | None
     ) -> None:
         """As a worker does that sleeps alone in its process, and is woken for each of these."""
         pair = self.engines.stores[number]
         claimer = pair.postgres._parts.queues.claimer
         self.engines.call(number, lambda store: _drain(store.queue(queue)))
-        if above:
-            self.engines.call(number, lambda s: s.queue(queue).enqueue(0, delay=60, priority=3))
-        for count in counts:
-            self.engines.call(number, partial(_enqueue_many, queue=queue, count=count))
-            hinted = _Claim(queue, worker, max(count, 1), hinted=True)
-            self._keep(
-                self.engines.both(
-                    partial(pair.memory.queue(queue).claim, worker, hinted.limit),
-                    partial(_try, claimer._try, hinted),
+        with self._one_above(number, queue, above):
+            for count in counts:
+                self.engines.call(number, partial(_enqueue_many, queue=queue, count=count))
+                hinted = _Claim(queue, worker, max(count, 1), hinted=True)
+                self._keep(
+                    self.engines.both(
+                        partial(pair.memory.queue(queue).claim, worker, hinted.limit),
+                        partial(_try, claimer._try, hinted),
+                    )
                 )
-            )
 
     @rule(number=numbers, doing=st.lists(doings, min_size=4, max_size=20))
     def claim_behind_a_place(self, number: int, doing: list[tuple[str, int]]) -> None:
@@ -177,11 +190,17 @@ class _Behind:
 
 @contextmanager
 def _slow_looks() -> Iterator[None]:
-    """Have every full look count as slow, and every place be trusted for long."""
+    """Have every full look count as slow: on a clock that stands still, each takes no time."""
+    looked = ClaimPlaces.looked
+
+    def slowly(
+        places: ClaimPlaces, queue: str, now: float, _took: float, last: Place | None, rows: int
+    ) -> None:
+        looked(places, queue, now, 1.0, last, rows)
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(claim_places, "SLOW_LOOK", -1.0)
         patch.setattr(claim_places, "SLOW_LOOKS", 1)
-        patch.setattr(claim_places, "SHARE", 10**9)
+        patch.setattr(ClaimPlaces, "looked", slowly)
         yield
 
 
