@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -21,7 +21,7 @@ from hypothesis.stateful import initialize, rule, run_state_machine_as_test
 from alkstore_postgres import PostgresStore
 from tests.support.postgres_harness import PostgresHarness
 from tests.support.schedules import ScheduleTable
-from tests.support.two_engines import START, STORES
+from tests.support.two_engines import STORES
 from tests.support.walk.choices import (
     QUEUES,
     numbers,
@@ -31,9 +31,11 @@ from tests.support.walk.choices import (
     specs,
 )
 from tests.support.walk.claims import ClaimRules
+from tests.support.walk.closing import ClosingRules
 from tests.support.walk.jobs import JobRules
 from tests.support.walk.locks import LockRules
 from tests.support.walk.messages import MessageRules
+from tests.support.walk.refused import REFUSED
 from tests.support.walk.schedules import ScheduleRules
 
 WALK = settings(
@@ -49,7 +51,7 @@ LONG_WALK = settings(
 )
 
 
-class EnginesAgree(JobRules, ClaimRules, LockRules, ScheduleRules, MessageRules):
+class EnginesAgree(JobRules, ClaimRules, LockRules, ScheduleRules, MessageRules, ClosingRules):
     """All of it, from a beginning with something in it."""
 
     @initialize(
@@ -76,28 +78,7 @@ class EnginesAgree(JobRules, ClaimRules, LockRules, ScheduleRules, MessageRules)
     @rule(number=numbers, what=st.integers(0, 15))
     def refuse(self, number: int, what: int) -> None:
         """What one refuses the other does too, in the same words where they are the core's."""
-        calls = _REFUSED
-        assert self.engines.call(number, calls[what % len(calls)]) is None
-
-
-_REFUSED: list[Callable[[Any], Any]] = [
-    lambda store: store.queue("q").enqueue(1, delay=-1),
-    lambda store: store.queue("q").enqueue(1, delay=1, run_at=START),
-    lambda store: store.queue("q").enqueue(1, priority=1 << 15),
-    lambda store: store.queue("q").enqueue(1, expires=0),
-    lambda store: store.queue("q").enqueue(float("nan")),
-    lambda store: store.queue("q").enqueue_many([1, object()], max_attempts=2),
-    lambda store: store.queue("q").enqueue("x" * (1 << 20)),
-    lambda store: store.queue("q").claim("w", 0),
-    lambda store: store.queue("__alkstore_q"),
-    lambda store: store.queue("q").purge([0]),
-    lambda store: store.get_job(True),
-    lambda store: store.schedule("s", "@hourly", "q", 1),
-    lambda store: store.schedule("s", "@every 1s", "__alkstore_outbox:o", 1),
-    lambda store: store.schedule("s", "@every 1s", "q", 1, catch_up="some"),
-    lambda store: store.try_lock("l", 0),
-    lambda store: store.run_now("nobody"),
-]
+        assert self.engines.call(number, REFUSED[what % len(REFUSED)]) is None
 
 
 @pytest.fixture

@@ -62,16 +62,18 @@ class TwoEngines:
 
     Args:
         harness: The Postgres engine with hands on its clock; used again and again.
-        postgres: Its stores.
+        postgres: Its stores. One that is closed is replaced there too.
     """
 
     def __init__(self, harness: PostgresHarness, postgres: list[PostgresStore]) -> None:
         self.clock = ManualClock(START)
+        self.closed = 0
         self._harness = harness
+        self._postgres = postgres
         first = MemoryStore(clock=self.clock)
         memory = [first, *(first.sibling() for _ in postgres[1:])]
         self.stores = [Stores(*stores) for stores in zip(memory, postgres, strict=True)]
-        self._first = self.stores[0]
+        self.data = first.data
         self.schedule_table = ScheduleTable(harness._connection, harness.schema)
         self._reset()
 
@@ -84,6 +86,12 @@ class TwoEngines:
         for store in self.stores:
             # What an earlier run has taught it would choose other statements.
             store.postgres._parts.queues.claimer._streaks = ClaimStreaks()
+
+    def replace(self, number: int) -> None:
+        """Open another one in the place of the stores *number*, which are closed."""
+        self.closed += 1
+        self._postgres[number] = self._harness.open()
+        self.stores[number] = Stores(self.stores[number].memory.sibling(), self._postgres[number])
 
     def close(self) -> None:
         """Close what belongs to this run alone."""
@@ -103,7 +111,7 @@ class TwoEngines:
 
     def moments(self) -> list[datetime]:
         """Return every time at which something changes by itself."""
-        data = self._first.memory.data
+        data = self.data
         times: list[datetime | None] = []
         for job in data.jobs.values():
             times += [job.run_at, job.expires_at, job.claim_expires_at]
@@ -148,23 +156,22 @@ class TwoEngines:
 
     def job_ids(self) -> list[int]:
         """Return the ids of the live jobs."""
-        return list(self._first.memory.data.jobs)
+        return list(self.data.jobs)
 
     def dead_ids(self) -> list[int]:
         """Return the ids of the dead letters."""
-        return list(self._first.memory.data.dead)
+        return list(self.data.dead)
 
     def registers(self, name: str, work: Callable[[Store], T], number: int) -> None:
         """Register the schedule *name*, and compare also whether anything was written."""
-        data = self._first.memory.data
 
         def version() -> Any:
             text = "SELECT xmin::text FROM {schedules} WHERE name = %s"
             return self.schedule_table.run(text, name).fetchone()
 
-        row, before = data.schedules.get(name), version()
+        row, before = self.data.schedules.get(name), version()
         self.call(number, work)
-        self.both(lambda: data.schedules.get(name) is not row, lambda: version() != before)
+        self.both(lambda: self.data.schedules.get(name) is not row, lambda: version() != before)
 
     def tick(self, number: int) -> None:
         """Fire what is due, without any lease."""
@@ -172,7 +179,7 @@ class TwoEngines:
         self.both(store.memory.tick, lambda: self._harness.tick(store.postgres))
 
     def _memory_jobs(self) -> list[tuple[Any, ...]]:
-        found = [self._first.memory.get_job(job_id) for job_id in sorted(self.job_ids())]
+        found = [self.stores[0].memory.get_job(job_id) for job_id in sorted(self.job_ids())]
         return [_columns(job) for job in found if job is not None]
 
     def _postgres_jobs(self) -> list[tuple[Any, ...]]:
@@ -185,7 +192,7 @@ class TwoEngines:
     def _memory_locks(self) -> list[tuple[Any, ...]]:
         return [
             (name, row.token, _owner(row.owner), row.expires_at)
-            for name, row in sorted(self._first.memory.data.locks.items())
+            for name, row in sorted(self.data.locks.items())
         ]
 
     def _postgres_locks(self) -> list[tuple[Any, ...]]:

@@ -41,10 +41,6 @@ class ScheduleRules(Ground):
 
     def __init__(self, harness: PostgresHarness, postgres: list[PostgresStore]) -> None:
         super().__init__(harness, postgres)
-        self.tickers = [
-            Ticker(parts.database, parts.leases, parts.sender.channel, TTL)
-            for parts in (store._parts for store in postgres)
-        ]
         self.leases: list[Pair[Any]] = []
 
     @rule(
@@ -151,7 +147,9 @@ class ScheduleRules(Ground):
         def postgres() -> int | None:
             if not store.postgres._parts.leases.renew(lease.postgres, TTL):
                 return None
-            return self.tickers[number].tick(lease.postgres).fired
+            parts = store.postgres._parts
+            ticker = Ticker(parts.database, parts.leases, parts.sender.channel, TTL)
+            return ticker.tick(lease.postgres).fired
 
         def memory() -> int | None:
             def renew() -> None:
