@@ -37,6 +37,7 @@ from tests.support.walk.locks import LockRules
 from tests.support.walk.messages import MessageRules
 from tests.support.walk.refused import REFUSED
 from tests.support.walk.schedules import ScheduleRules
+from tests.support.walk.wakes import WakeRules
 
 WALK = settings(
     max_examples=30,
@@ -51,7 +52,9 @@ LONG_WALK = settings(
 )
 
 
-class EnginesAgree(JobRules, ClaimRules, LockRules, ScheduleRules, MessageRules, ClosingRules):
+class EnginesAgree(
+    JobRules, ClaimRules, LockRules, ScheduleRules, MessageRules, WakeRules, ClosingRules
+):
     """All of it, from a beginning with something in it."""
 
     @initialize(
@@ -75,10 +78,10 @@ class EnginesAgree(JobRules, ClaimRules, LockRules, ScheduleRules, MessageRules,
         for pair in self.handles[::2]:
             self.engines.on(pair, lambda handle: handle.fail("at the beginning"))
 
-    @rule(number=numbers, what=st.integers(0, 15))
+    @rule(number=numbers, what=st.integers(0, len(REFUSED) - 1))
     def refuse(self, number: int, what: int) -> None:
         """What one refuses the other does too, in the same words where they are the core's."""
-        assert self.engines.call(number, REFUSED[what % len(REFUSED)]) is None
+        assert self.engines.call(number, REFUSED[what]) is None
 
 
 @pytest.fixture

@@ -87,11 +87,12 @@ class TwoEngines:
             # What an earlier run has taught it would choose other statements.
             store.postgres._parts.queues.claimer._streaks = ClaimStreaks()
 
-    def replace(self, number: int) -> None:
-        """Open another one in the place of the stores *number*, which are closed."""
+    def replace(self, number: int) -> Stores:
+        """Open another one in the place of the stores *number*, which are closed; return it."""
         self.closed += 1
         self._postgres[number] = self._harness.open()
         self.stores[number] = Stores(self.stores[number].memory.sibling(), self._postgres[number])
+        return self.stores[number]
 
     def close(self) -> None:
         """Close what belongs to this run alone."""

@@ -23,6 +23,7 @@ class ClosingRules(Ground):
     def close_a_store(self, number: int) -> None:
         """What was taken through it stays with those who hold it: refused from now on."""
         store = self.engines.stores[number]
+        self.ears.compare()
         queues = Stores(store.memory.queue("q"), store.postgres.queue("q"))
         self.engines.call(number, lambda one: [one.close(), one.close()])
         for work in (*_OF_A_STORE, *REFUSED):
@@ -34,7 +35,7 @@ class ClosingRules(Ground):
                 lambda pair=tx: store.memory.enqueue_tx(pair.memory, "q", 1),
                 lambda pair=tx: store.postgres.enqueue_tx(pair.postgres, "q", 1),
             )
-        self.engines.replace(number)
+        self.ears.replace(number, self.engines.replace(number).postgres)
 
 
 _OF_A_STORE: list[Callable[[Store], Any]] = [

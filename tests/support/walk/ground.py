@@ -14,10 +14,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from alkstore import JobHandle, LockHandle
 from alkstore._typing import override
+from alkstore.traits import Listener
 from alkstore_postgres import PostgresStore
 from tests.support.postgres_harness import PostgresHarness
 from tests.support.two_engines import Pair, TwoEngines
 from tests.support.walk.choices import OUTBOXES, QUEUES, picks, spans
+from tests.support.walk.ears import Ears
 
 
 class _GivenUp(Exception):
@@ -35,8 +37,10 @@ class Ground(RuleBasedStateMachine):
     def __init__(self, harness: PostgresHarness, postgres: list[PostgresStore]) -> None:
         super().__init__()
         self.engines = TwoEngines(harness, postgres)
+        self.ears = Ears(self.engines.data, postgres)
         self.handles: list[Pair[JobHandle]] = []
         self.locks: list[Pair[LockHandle]] = []
+        self.listeners: list[tuple[Pair[Listener], int]] = []
         self.steps = 0
         self.open: list[tuple[ExitStack, Pair[Any]]] = []
         self._raised_before = sys.exc_info()[1]
@@ -50,6 +54,9 @@ class Ground(RuleBasedStateMachine):
             if sys.exc_info()[1] is self._raised_before:
                 self._compare()
         finally:
+            for listener, _ in self.listeners:
+                self.engines.on(listener, lambda one: one.close())
+            self.ears.close()
             self.engines.close()
 
     @invariant()
@@ -60,6 +67,7 @@ class Ground(RuleBasedStateMachine):
             self._compare()
 
     def _compare(self) -> None:
+        self.ears.compare()
         self.engines.compare(QUEUES, OUTBOXES)
         for handles in (self.handles, self.locks):
             for pair in handles[-50:]:

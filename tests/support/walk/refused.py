@@ -24,4 +24,8 @@ REFUSED: list[Callable[[Any], Any]] = [
     lambda store: store.schedule("s", "@every 1s", "q", 1, catch_up="some"),
     lambda store: store.try_lock("l", 0),
     lambda store: store.run_now("nobody"),
+    lambda store: store.listen(),
+    lambda store: store.listen("c", "__alkstore_scheduler"),
+    lambda store: store.notify("c\x00"),
+    lambda store: store.notify_tx(None, "__alkstore_scheduler"),
 ]
