@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -11,6 +13,19 @@ from alkstore.testing.contract.base import Contract, claim, live, spanning
 from alkstore.testing.harness import EngineHarness
 from alkstore.traits import Queue, Store
 from alkstore.values import DeadJob
+
+NO_PLACES: list[dict[str, Any]] = [
+    {"died_at": None},
+    {"died_at": "yesterday"},
+    {"died_at": datetime(2026, 1, 1)},  # noqa: DTZ001 - a naive one, on purpose
+    {"died_at": datetime.max.replace(tzinfo=timezone(timedelta(hours=-2)))},
+    {"id": "x"},
+    {"id": None},
+    {"id": True},
+    {"id": 0},
+    {"id": 2**63},
+]
+"""What no dead letter has."""
 
 
 def bury(queue: Queue, count: int) -> list[int]:
@@ -59,6 +74,22 @@ class DeadLettersContract(Contract):
         assert another.purge([job]) == 0
         assert (another.stats().dead, queue.stats().dead) == (0, 1)
         assert [letter.id for letter in queue.dead()] == [job]
+
+    @pytest.mark.parametrize("damage", NO_PLACES, ids=str)
+    def test_a_place_behind_which_no_page_can_begin_is_refused(
+        self, queue: Queue, damage: dict[str, Any]
+    ) -> None:
+        bury(queue, 2)
+        with pytest.raises(InvalidOption, match="after"):
+            queue.dead(10, replace(queue.dead()[0], **damage))
+
+    def test_a_place_is_the_same_in_any_time_zone(self, queue: Queue) -> None:
+        bury(queue, 2)
+        letter = queue.dead()[0]
+        there = letter.died_at.astimezone(timezone(timedelta(hours=5)))
+        found = queue.dead(10, replace(letter, died_at=there))
+        assert found == queue.dead(10, letter)
+        assert len(found) == 1
 
     @pytest.mark.parametrize("limit", [0, 10_001, "1", None, True])
     def test_a_page_of_an_impossible_size_is_refused(self, queue: Queue, limit: Any) -> None:

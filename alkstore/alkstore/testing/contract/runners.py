@@ -13,6 +13,7 @@ from alkstore.errors import InvalidOption, StoreClosed
 from alkstore.testing.contract.base import LIMIT, PROMPT, Span, claim, live, wait_until
 from alkstore.testing.contract.leaders_lease import held_up_at
 from alkstore.testing.contract.supervision import SupervisionContract
+from alkstore.testing.contract.unfinished_work import UnfinishedWorkContract
 from alkstore.testing.harness import EngineHarness
 from alkstore.traits import JobHandle, Queue, Store
 
@@ -40,7 +41,7 @@ def _is_closed_quietly(engine: EngineHarness, caplog: pytest.LogCaptureFixture) 
     ]
 
 
-class RunnersContract(SupervisionContract):
+class RunnersContract(SupervisionContract, UnfinishedWorkContract):
     """Runners are supervised, tell how they do, and end with their store."""
 
     def test_a_runner_is_starting_until_its_first_good_turn(self, store: Store) -> None:

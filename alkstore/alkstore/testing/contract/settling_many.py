@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 from alkstore.errors import InvalidOption
+from alkstore.memory import MemoryStore
 from alkstore.testing.contract.base import (
     LIMIT,
     Background,
@@ -234,6 +235,28 @@ class SettlingManyContract(Contract):
         assert [handle.lost for handle in handles] == [handle.id == taken.id for handle in handles]
         assert live(store, taken.id) == before
         assert taken.ack()
+
+    @every_many_call
+    def test_a_handle_of_other_data_is_refused_and_nothing_changes(
+        self,
+        store: Store,
+        queue: Queue,
+        held: JobHandle,
+        call: Callable[[Queue, list[JobHandle]], int],
+    ) -> None:
+        with MemoryStore() as elsewhere:
+            elsewhere.queue("mail").enqueue(1)
+            foreign = claim(elsewhere.queue("mail"))
+            before = store.get_job(held.id), elsewhere.get_job(foreign.id)
+            for handles in ([foreign], [held, foreign]):
+                with refused(InvalidOption, handles):
+                    call(queue, handles)
+            assert (store.get_job(held.id), elsewhere.get_job(foreign.id)) == before
+            assert not any(flag for one in (foreign, held) for flag in (one.lost, one.settled))
+            assert foreign.ack()
+            store.close()  # what asks for the data now is told that
+            with refused(InvalidOption, foreign):
+                call(queue, [foreign])
 
     @pytest.mark.parametrize("calls", PAIRS.values(), ids=PAIRS)
     def test_of_two_who_settle_one_claim_at_once_one_succeeds(

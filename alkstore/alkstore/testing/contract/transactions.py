@@ -8,7 +8,13 @@ from typing import Any
 
 import pytest
 
-from alkstore.errors import EncodeError, InvalidConnection, InvalidOption, NoTransaction
+from alkstore.errors import (
+    EncodeError,
+    InvalidConnection,
+    InvalidOption,
+    NoTransaction,
+    StoreClosed,
+)
 from alkstore.testing.contract.base import (
     LIMIT,
     PROMPT,
@@ -165,6 +171,40 @@ class TransactionsContract(Contract):
             with pytest.raises(NoTransaction):
                 call()
         assert store.queue("mail").size() == 0
+
+    @pytest.mark.parametrize("ends", ["commit", "rollback"])
+    def test_the_block_of_a_transaction_that_has_ended_is_not_entered_again(
+        self, store: Store, ends: str
+    ) -> None:
+        block = store.transaction()
+        if ends == "commit":
+            with block as tx:
+                store.enqueue_tx(tx, "mail", 1)
+        else:
+            with pytest.raises(Rollback), block:
+                raise Rollback
+        with pytest.raises(NoTransaction, match="was entered before"), block:
+            pytest.fail("the block of a transaction that has ended ran")
+        assert store.queue("mail").size() == (ends == "commit")
+
+    def test_the_block_of_a_transaction_does_not_nest_in_itself_and_goes_on(
+        self, store: Store
+    ) -> None:
+        block = store.transaction()
+        with block as tx:
+            with pytest.raises(NoTransaction, match="was entered before"), block:
+                pytest.fail("a transaction was entered twice")
+            store.enqueue_tx(tx, "mail", 1)
+        assert store.queue("mail").size() == 1
+
+    def test_the_block_of_a_transaction_that_could_not_begin_is_not_entered_again(
+        self, store: Store
+    ) -> None:
+        block = store.transaction()
+        store.close()
+        for error in (StoreClosed, NoTransaction):
+            with pytest.raises(error), block:
+                pytest.fail("a transaction of a closed store began")
 
     @pytest.mark.parametrize("tx", [None, 5, "transaction", Ellipsis], ids=repr)
     def test_what_is_no_transaction_is_refused(self, store: Store, tx: Any) -> None:
