@@ -158,12 +158,15 @@ def test_naming_the_operators_changes_no_meaning(
 @cache
 def blocks(module: str, file: str) -> dict[str, str]:
     text = (files(module) / file).read_text(encoding="utf-8")
-    parts = re.split(
-        r"^-- name: (\w+)$", re.sub(r"(?m)^--(?! name:).*$", "", text), flags=re.MULTILINE
-    )
-    return {
-        name: body.strip().rstrip(";") for name, body in zip(parts[1::2], parts[2::2], strict=True)
-    }
+    plain = re.sub(r"(?m)^--(?! (?:name|part):).*$", "", text)
+    pieces = re.split(r"^-- (name|part): (\w+)$", plain, flags=re.MULTILINE)
+    found: dict[str, dict[str, str]] = {"name": {}, "part": {}}
+    for kind, name, body in zip(pieces[1::3], pieces[2::3], pieces[3::3], strict=True):
+        whole = body.strip().rstrip(";")
+        for part, its in found["part"].items():
+            whole = whole.replace(f"{{{part}}}", its)
+        found[kind][name] = whole
+    return found["name"]
 
 
 def numbered(statement: str) -> str:
