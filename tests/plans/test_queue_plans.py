@@ -18,6 +18,7 @@ from tests.support.backlogs import BACKLOGS, FEW, ROWS, Backlog, never_analysed
 from tests.support.plans import MODES, Explainer, Plan
 from tests.support.queue_statements import QueueStatements
 from tests.support.waiting import wait_until
+from tests.support.workers import release_many
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -67,6 +68,7 @@ PAGES = {
     "fail": 60,
     "heartbeat_many": 50 * 40,
     "ack_many": 50 * 20,
+    "release_many": 50 * 60,
     "requeue": 20 * 40,
     "purge by ids": 20 * 30,
     "purge by age": 400 * 20,
@@ -157,6 +159,7 @@ def test_a_plan_from_the_time_when_the_table_was_empty_reads_no_full_one(
             assert released.release()
             assert failed.fail("x")
             assert queue.cancel(queue.enqueue(1))
+            assert release_many(queue, queue.claim("w", 2)) == 2
             rest = queue.claim("w", 2)
             assert queue.heartbeat_many(rest) == queue.ack_many(rest) == 2
             assert store.get_job(2**40) is None

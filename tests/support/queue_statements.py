@@ -12,6 +12,7 @@ from alkstore_postgres.queue.claimer import _Claim
 from alkstore_postgres.wakes.merging import Merging
 from tests.support.backlogs import Backlog
 from tests.support.plans import Explainer, Plan
+from tests.support.workers import release_many
 
 T = TypeVar("T")
 
@@ -93,6 +94,7 @@ class QueueStatements:
         self._call("fail", lambda: failed.fail("x"))
         self._call("heartbeat_many", lambda: queue.heartbeat_many(rest[:50]))
         self._call("ack_many", lambda: queue.ack_many(rest[:50]))
+        self._call("release_many", lambda: release_many(queue, rest[50:100]))
 
     def _dead_letters(self) -> None:
         queue = self._store.queue("mail")

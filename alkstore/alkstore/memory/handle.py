@@ -119,7 +119,7 @@ class MemoryJobHandle:
 
     def release(self) -> bool:
         """Put the job back as pending, the attempt given back."""
-        return self.learn(held=self._settling.release(self.claim), settled=True)
+        return self.learn(held=bool(self._settling.release([self.claim])), settled=True)
 
     def heartbeat(self, extend: Seconds | None = None) -> bool:
         """Hold the claim for another *extend* from now."""

@@ -22,7 +22,7 @@ from alkstore.memory.access import Access
 from alkstore.memory.handle import MemoryJobHandle
 from alkstore.memory.inspection import Inspection
 from alkstore.memory.jobs import Jobs
-from alkstore.memory.settling import Settling
+from alkstore.memory.settling import Claim, Settling
 from alkstore.names import check_name
 from alkstore.options import EnqueueOptions, Stamps, resolve_enqueue
 from alkstore.stop_token import StopToken, check_optional_stop
@@ -103,10 +103,16 @@ class MemoryQueue:
     def ack_many(self, handles: Iterable[JobHandle]) -> int:
         """Finish the jobs of *handles*; see `Queue.ack_many`."""
         own = self._own(handles)
-        done = self._settling.ack(handle.claim for handle in own)
-        for handle in own:
-            handle.learn(held=handle.claim in done, settled=True)
-        return len(done)
+        return _settled(own, self._settling.ack(handle.claim for handle in own))
+
+    def release_many(self, handles: Iterable[JobHandle]) -> int:
+        """Put jobs back, each as `JobHandle.release` does; for runners.
+
+        Returns:
+            How many were still held; the others' `JobHandle.lost` is true afterwards.
+        """
+        own = self._own(handles)
+        return _settled(own, self._settling.release(handle.claim for handle in own))
 
     def heartbeat_many(self, handles: Iterable[JobHandle], at_least: Seconds | None = None) -> int:
         """Extend the claims of *handles*; see `Queue.heartbeat_many`."""
@@ -167,6 +173,13 @@ class MemoryQueue:
     def __repr__(self) -> str:
         """Show which queue this is."""
         return f"<{type(self).__name__} {self._name!r}>"
+
+
+def _settled(handles: list[MemoryJobHandle], done: set[Claim]) -> int:
+    """Have *handles* learn which claims are *done*; return how many."""
+    for handle in handles:
+        handle.learn(held=handle.claim in done, settled=True)
+    return len(done)
 
 
 def check_id(job_id: object) -> int:

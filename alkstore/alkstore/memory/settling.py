@@ -45,15 +45,23 @@ class Settling:
 
         return bool(self._touch([claim], give_back))
 
-    def release(self, claim: Claim) -> bool:
-        """Give a job back as it was before the claim."""
+    def release(self, claims: Iterable[Claim]) -> set[Claim]:
+        """Give jobs that are still held back as they were before; return by which claims.
 
-        def give_back(data: MemoryData, job: JobRow) -> None:
+        One wake of each queue is for all of them.
+        """
+        queues: set[str] = set()
+
+        def give_back(_: MemoryData, job: JobRow) -> None:
             job.forget_claim()
             job.attempts -= 1
-            data.wakes.wake(job.queue)
+            queues.add(job.queue)
 
-        return bool(self._touch([claim], give_back))
+        with self._access.tables() as data:
+            released = self._touch(claims, give_back)
+            for queue in queues:
+                data.wakes.wake(queue)
+        return released
 
     def bury(self, claim: Claim, error: str) -> bool:
         """Make a job a dead letter with the text *error*."""

@@ -205,8 +205,13 @@ class Claims:
 
     # -- the settler
 
-    def due(self, limit: int) -> list[Held]:
-        """Remove and return up to *limit* ended claims whose time to be settled has come."""
+    def due(self, limit: int, *, untried: bool = False) -> list[Held]:
+        """Remove and return up to *limit* ended claims whose time to be settled has come.
+
+        Args:
+            limit: How many at most.
+            untried: Only those that nobody has tried to settle.
+        """
         now = time.monotonic()
         with self._lock:
             chosen: list[Held] = []
@@ -214,7 +219,7 @@ class Claims:
                 if len(chosen) == limit:
                     break
                 held = self._ended.popleft()
-                if held.try_at <= now:
+                if held.try_at <= now and not (untried and held.failures):
                     chosen.append(held)
                 else:
                     self._ended.append(held)
@@ -233,6 +238,12 @@ class Claims:
         with self._lock:
             self._ended.append(held)
 
+    def leave_for_later(self, rest: list[Held]) -> None:
+        """Return those of what `due` gave that nobody got to, as they are."""
+        if rest:
+            with self._lock:
+                self._ended.extend(rest)
+
     def put_back(self, batch: list[Held]) -> None:
         """Return what `due` gave and nobody got to; what was dealt with is left out."""
         with self._lock:
@@ -250,7 +261,10 @@ class Claims:
     # -- the end
 
     def close(self) -> None:
-        """Begin nothing more: release what waits, and let idle handler threads go."""
+        """Begin nothing more: release what waits, and let idle handler threads go.
+
+        The settler is not woken: what is to be released may not be all yet.
+        """
         with self._lock:
             self._drain()
             for held in list(self._unbegun.values()):
@@ -258,10 +272,12 @@ class Claims:
             if not self._closed:
                 self._closed = True
                 self._ready.put(None)
-        self.settler.unpark()
 
     def give_up(self) -> int:
-        """Release what has not ended; return from how many running handlers it was taken."""
+        """Release what has not ended; return from how many running handlers it was taken.
+
+        The settler is not woken here either.
+        """
         running = 0
         with self._lock:
             for held in self._held.values():
@@ -269,7 +285,6 @@ class Claims:
                     held.given_up = True
                     running += 1
                     self._end(held, RELEASE)
-        self.settler.unpark()
         return running
 
     # -- inside the lock

@@ -225,6 +225,8 @@ class JobPool(Supervisor):
     def _settle(self) -> None:
         """Write outcomes until everything is over."""
         self._until_dismissed(self._settlement.turn)
+        # A statement that took long may have kept it from what came meanwhile.
+        self._settlement.finish()
 
     def _until_dismissed(self, turn: Callable[[], None]) -> None:
         while not self._dismissed:
@@ -234,10 +236,13 @@ class JobPool(Supervisor):
         """See to the end of what is in hand."""
         claims = self._claims
         claims.close()
+        if self._time_left() > 0:
+            claims.settler.unpark()
         while claims.in_hand and (left := self._time_left()) > 0:
             claims.claimer.park(left)
         if claims.in_hand:
             self._cut_short = claims.give_up() > 0 or self._cut_short
+            claims.settler.unpark()
             while claims.in_hand and (left := self._time_left() + _RELEASE_TIME) > 0:
                 claims.claimer.park(left)
         self._dismiss()

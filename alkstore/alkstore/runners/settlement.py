@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Iterable
+from typing import Protocol, runtime_checkable
 
 from alkstore.errors import DatabaseError, StoreClosed
 from alkstore.runners.attempt import settle
@@ -12,7 +14,7 @@ from alkstore.runners.held import Held
 from alkstore.runners.pause import pause
 from alkstore.runners.say import say
 from alkstore.runners.status import Status
-from alkstore.traits import Queue
+from alkstore.traits import JobHandle, Queue
 
 _logger = logging.getLogger(__name__)
 
@@ -20,17 +22,30 @@ _PART = "settlement"
 
 _BATCH = 1_000
 
+_SINGLY = 20
+"""So many are written one by one before what came in meanwhile has its turn."""
+
 _TRIES = 5
 """A claim is tried to be settled so often, even when it should have lapsed already."""
+
+
+@runtime_checkable
+class ReleasesMany(Protocol):
+    """A queue that puts many jobs back at once, each as `JobHandle.release` does."""
+
+    def release_many(self, handles: Iterable[JobHandle]) -> int:
+        """Release the claims that are still held; return how many."""
+        ...
 
 
 class Settlement:
     """Writes the outcomes of ended claims.
 
     Acknowledgements that came in while the last batch was written go together in one
-    statement. What cannot be written is tried again while the claim can still be ours,
-    that is for one visibility timeout after it was last known to be held; after that it
-    is given up, and the job comes back by itself.
+    statement, and so do releases: at the end there is no time for one after the other. What
+    cannot be written is tried again while the claim can still be ours, that is for one
+    visibility timeout after it was last known to be held; after that it is given up, and the
+    job comes back by itself.
 
     Args:
         queue: Whose claims they are.
@@ -52,6 +67,14 @@ class Settlement:
                 self._status.over(_PART)  # nothing is left that could fail
             self._claims.settler.park(rest)
             return
+        self._write_or_put_back(batch)
+
+    def finish(self) -> None:
+        """Settle what nobody has tried to settle yet."""
+        while batch := self._claims.due(_BATCH, untried=True):
+            self._write_or_put_back(batch)
+
+    def _write_or_put_back(self, batch: list[Held]) -> None:
         try:
             self._write(batch)
         except BaseException:
@@ -60,18 +83,27 @@ class Settlement:
 
     def _write(self, batch: list[Held]) -> None:
         acks: list[Held] = []
+        releases: list[Held] = []
         others: list[Held] = []
         nothing: list[Held] = []
         for held in batch:
-            if held.outcome.kind == "settled" or held.handle.settled or held.handle.lost:
+            kind = held.outcome.kind
+            if kind == "settled" or held.handle.settled or held.handle.lost:
                 nothing.append(held)
+            elif kind == "ack":
+                acks.append(held)
             else:
-                (acks if held.outcome.kind == "ack" else others).append(held)
+                (releases if kind == "release" else others).append(held)
         self._claims.forget(nothing)
         if acks:
             self._ack(acks)
-        while others:
+        if releases:
+            others = [*self._release(releases), *others]
+        singly = 0
+        while others and singly < _SINGLY:
             others = self._settle_first(others)
+            singly += 1
+        self._claims.leave_for_later(others)
 
     def _ack(self, acks: list[Held]) -> None:
         try:
@@ -81,13 +113,28 @@ class Settlement:
         else:
             self._settled(acks)
 
+    def _release(self, releases: list[Held]) -> list[Held]:
+        """Release claims together; return those that are to be released one by one."""
+        if not isinstance(self._queue, ReleasesMany):
+            return releases
+        try:
+            self._queue.release_many([held.handle for held in releases])
+        except BaseException as error:  # noqa: BLE001 - as above
+            if not _is_for_all(error):
+                self._status.failed(_PART, error)
+                return releases
+            self._again(releases, error)
+        else:
+            self._settled(releases)
+        return []
+
     def _settle_first(self, others: list[Held]) -> list[Held]:
         """Settle the first of *others*; return those that are left for now."""
         first = others[0]
         try:
             settle(first.handle, first.outcome)
         except BaseException as error:  # noqa: BLE001 - as above
-            if isinstance(error, StoreClosed) or _is_outage(error):
+            if _is_for_all(error):
                 # What holds for the first holds for all: one time-out is enough.
                 self._again(others, error)
                 return []
@@ -122,5 +169,6 @@ class Settlement:
                 self._claims.postpone(held, rest)
 
 
-def _is_outage(error: BaseException) -> bool:
-    return isinstance(error, DatabaseError) and error.retryable
+def _is_for_all(error: BaseException) -> bool:
+    """Return whether what was raised for one claim would be raised for any."""
+    return isinstance(error, StoreClosed) or (isinstance(error, DatabaseError) and error.retryable)

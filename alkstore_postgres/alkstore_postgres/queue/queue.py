@@ -29,7 +29,7 @@ from alkstore_postgres.queue.dead_letters import DeadLetters
 from alkstore_postgres.queue.handle import PostgresJobHandle
 from alkstore_postgres.queue.inspector import Inspector
 from alkstore_postgres.queue.producer import Order, Producer
-from alkstore_postgres.queue.settler import Settler
+from alkstore_postgres.queue.settler import Claim, Settler
 
 MAX_BATCH = 10_000
 """The most jobs that one claim, or one page of dead letters, returns."""
@@ -120,10 +120,17 @@ class PostgresQueue:
     def ack_many(self, handles: Iterable[JobHandle]) -> int:
         """Finish the jobs of *handles* in one statement; see `Queue.ack_many`."""
         own = self._own(handles)
-        done = self._parts.settler.ack_many([handle.claim for handle in own])
-        for handle in own:
-            handle.learn(held=handle.claim in done, settled=True)
-        return len(done)
+        return _settled(own, self._parts.settler.ack_many([handle.claim for handle in own]))
+
+    def release_many(self, handles: Iterable[JobHandle]) -> int:
+        """Put jobs back in one statement, each as `JobHandle.release` does; for runners.
+
+        Returns:
+            How many were still held; the others' `JobHandle.lost` is true afterwards.
+        """
+        own = self._own(handles)
+        claims = [handle.claim for handle in own]
+        return _settled(own, self._parts.settler.release_many(self._name, claims))
 
     def heartbeat_many(self, handles: Iterable[JobHandle], at_least: Seconds | None = None) -> int:
         """Extend the claims of *handles* in one statement; see `Queue.heartbeat_many`."""
@@ -195,6 +202,13 @@ class PostgresQueue:
     def __repr__(self) -> str:
         """Show which queue this is."""
         return f"<{type(self).__name__} {self._name!r}>"
+
+
+def _settled(handles: list[PostgresJobHandle], done: set[Claim]) -> int:
+    """Have *handles* learn which claims are *done*; return how many."""
+    for handle in handles:
+        handle.learn(held=handle.claim in done, settled=True)
+    return len(done)
 
 
 def check_id(job_id: object) -> int:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from alkstore.errors import DatabaseError
 from alkstore_postgres.database.arrays import LongArray, UuidArray, UuidBytes
@@ -15,6 +15,8 @@ from alkstore_postgres.wakes.sender import WakeSender
 
 Claim = tuple[int, UuidBytes]
 """A claim's identity: the job's id and the claim's own."""
+
+_Done = TypeVar("_Done")
 
 
 class Settler:
@@ -42,11 +44,19 @@ class Settler:
 
     def retry(self, queue: str, claim: Claim, delay: float) -> bool:
         """Give the job back, due in *delay* seconds."""
-        return self._give_back("retry", queue, claim, delay=delay)
+        return self._give_back(queue, lambda wake: self._touch("retry", claim, delay=delay, **wake))
 
     def release(self, queue: str, claim: Claim) -> bool:
         """Give the job back as it was before the claim."""
-        return self._give_back("release", queue, claim)
+        return self._give_back(queue, lambda wake: self._touch("release", claim, **wake))
+
+    def release_many(self, queue: str, claims: Sequence[Claim]) -> set[Claim]:
+        """Give the jobs of *queue* that are still held back, as `release` does; return by which."""
+
+        def release(wake: Mapping[str, Any]) -> set[Claim]:
+            return self._touch_many("release_many", claims, queue=queue, **wake)
+
+        return self._give_back(queue, release)
 
     def bury(self, claim: Claim, error: str) -> bool:
         """Make the job a dead letter with the text *error*."""
@@ -78,16 +88,23 @@ class Settler:
         params |= {"id": claim[0], "claim_id": claim[1]}
         return self._database.execute(self._sql[statement], params) == 1
 
-    def _give_back(self, statement: str, queue: str, claim: Claim, **params: Any) -> bool:
+    def _give_back(self, queue: str, write: Callable[[Mapping[str, Any]], _Done]) -> _Done:
+        """Have *write* give jobs of *queue* back, and see to their wake.
+
+        Args:
+            queue: The queue's name.
+            write: Called with the parameters of the wake; returns what is true when it has given
+                something back.
+        """
         inline = self._wakes.inline(queue)
-        params["channel"] = self._wakes.channel
+        wake = {"wake": inline, "channel": self._wakes.channel}
         try:
-            done = self._touch(statement, claim, wake=inline, **params)
+            done = write(wake)
         except DatabaseError as error:
             if not inline or error.sqlstate != NOTIFY_QUEUE_FULL:
                 raise
             # A wake is only a hint: that a job goes back must not fail for it.
-            done = self._touch(statement, claim, wake=False, **params)
+            done = write({**wake, "wake": False})
         if done:
             self._places.forget(queue)
             (self._wakes.carried if inline else self._wakes.merged)(queue)

@@ -23,6 +23,7 @@ from alkstore_postgres.database.statements import Statements
 from tests.support.carriers import Psycopg2Carrier, PsycopgCarrier
 from tests.support.hostile import create_decoys
 from tests.support.waiting import wait_until
+from tests.support.workers import release_many
 
 
 @pytest.fixture
@@ -81,7 +82,8 @@ def live_jobs(store: PostgresStore) -> None:
     assert handles[0].ack()
     assert queue.ack_many(handles[1:2]) == 1
     assert handles[2].retry("later", delay=0)
-    assert handles[3].release()
+    assert release_many(queue, handles[3:4]) == 1
+    assert queue.claim("w", 1)[0].release()
     assert handles[4].fail("no")
     assert handles[5].fail("no")
     assert queue.size() == 2

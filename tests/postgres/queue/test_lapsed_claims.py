@@ -10,6 +10,7 @@ import pytest
 from alkstore.traits import JobHandle, Queue
 from alkstore_postgres import PostgresStore
 from tests.support.job_table import JobTable
+from tests.support.workers import release_many
 
 CALLS: dict[str, Callable[[Queue, JobHandle], Any]] = {
     "ack": lambda _queue, handle: handle.ack(),
@@ -19,6 +20,7 @@ CALLS: dict[str, Callable[[Queue, JobHandle], Any]] = {
     "heartbeat": lambda _queue, handle: handle.heartbeat(),
     "ack_many": lambda queue, handle: queue.ack_many([handle]),
     "heartbeat_many": lambda queue, handle: queue.heartbeat_many([handle]),
+    "release_many": lambda queue, handle: release_many(queue, [handle]),
 }
 calls = pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
 
@@ -77,10 +79,11 @@ def test_a_batch_of_heartbeats_does_too(queue: Queue, swept: JobHandle) -> None:
     assert swept.ack()
 
 
+@pytest.mark.parametrize("call", ["release", "release_many"])
 def test_a_released_swept_job_has_its_attempt_back(
-    queue: Queue, swept: JobHandle, table: JobTable
+    queue: Queue, swept: JobHandle, table: JobTable, call: str
 ) -> None:
-    assert swept.release()
+    assert CALLS[call](queue, swept)
     assert table.row(swept.id)["attempts"] == 0
     assert queue.claim("w")[0].attempt == 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -13,6 +14,7 @@ from alkstore.traits import JobHandle, Queue
 from alkstore_postgres import PostgresStore
 from tests.support.cursors import Run, around_statements
 from tests.support.job_table import JobTable
+from tests.support.workers import release_many
 
 NEVER = timedelta(days=36_500)
 
@@ -227,7 +229,7 @@ def test_an_impossible_delay_is_refused_even_when_the_budget_is_used_up(queue: Q
 # A full notification queue.
 
 
-@pytest.mark.parametrize("call", ["retry", "release"])
+@pytest.mark.parametrize("call", ["retry", "release", "release_many"])
 def test_a_job_goes_back_even_when_no_wake_can_be_sent(
     queue: Queue, held: JobHandle, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
@@ -242,5 +244,10 @@ def test_a_job_goes_back_even_when_no_wake_can_be_sent(
         return unless_waking
 
     around_statements(monkeypatch, full)
-    assert held.retry("x", delay=0) if call == "retry" else held.release()
+    calls: dict[str, Callable[[], object]] = {
+        "retry": lambda: held.retry("x", delay=0),
+        "release": held.release,
+        "release_many": lambda: release_many(queue, [held]),
+    }
+    assert calls[call]()
     assert queue.claim("w")[0].id == held.id

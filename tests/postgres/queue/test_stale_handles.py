@@ -11,6 +11,7 @@ from alkstore.errors import InvalidOption
 from alkstore.traits import JobHandle, Queue
 from alkstore_postgres import PostgresStore
 from tests.support.job_table import JobTable
+from tests.support.workers import release_many
 
 Outdate = Callable[[Queue, JobTable, JobHandle], None]
 
@@ -102,6 +103,7 @@ CALLS: dict[str, Callable[[Queue, JobHandle], Any]] = {
     "heartbeat of a length": lambda _queue, handle: handle.heartbeat(3600),
     "ack_many": lambda queue, handle: queue.ack_many([handle]),
     "heartbeat_many": lambda queue, handle: queue.heartbeat_many([handle]),
+    "release_many": lambda queue, handle: release_many(queue, [handle]),
 }
 
 

@@ -20,6 +20,7 @@ from alkstore_postgres.queue import claimer
 from tests.support.job_table import JobTable
 from tests.support.timing import in_time
 from tests.support.waiting import wait_until
+from tests.support.workers import release_many
 
 LIMIT = 30.0
 """How long a wait may last that something is to end, in seconds."""
@@ -144,12 +145,16 @@ def release(queue: Queue, handle: JobHandle) -> None:
     assert handle.release()
 
 
+def release_together(queue: Queue, handle: JobHandle) -> None:
+    assert release_many(queue, [handle]) == 1
+
+
 def requeue(queue: Queue, handle: JobHandle) -> None:
     assert handle.fail("x")
     assert queue.requeue([handle.id]) == 1
 
 
-@pytest.mark.parametrize("give_back", [retry, release, requeue])
+@pytest.mark.parametrize("give_back", [retry, release, release_together, requeue])
 def test_every_way_to_give_a_job_back_wakes_it(
     open_store: Callable[..., PostgresStore],
     store: PostgresStore,

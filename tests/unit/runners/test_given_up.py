@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import threading
 
+import pytest
+
+from alkstore._typing import override
 from alkstore.memory import MemoryStore
+from alkstore.runners.worker import WorkerRunner
+from alkstore.stop_token import Parker
+from tests.support.waiting import wait_until
 
 
 def test_a_runner_that_gave_its_handlers_up_is_stopped() -> None:
@@ -32,3 +38,35 @@ def test_a_runner_that_gave_its_handlers_up_is_stopped() -> None:
         go_on.set()
         assert runner.join(10)
         assert runner.health().details["running"] == 0
+
+
+def test_nothing_is_settled_before_all_that_a_stop_without_time_gives_up_is_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A batch of what waits would be under way when what runs is to be released."""
+    order: list[str] = []
+    go_on = threading.Event()
+
+    class Settler(Parker):
+        @override
+        def unpark(self) -> None:
+            order.append("settle")
+            super().unpark()
+
+    with MemoryStore() as store:
+        queue = store.queue("mail")
+        worker = WorkerRunner(queue, lambda _job: go_on.wait(60))
+        monkeypatch.setattr(worker, "_ahead", lambda: 4)
+        claims = worker._claims
+        claims.settler = Settler()
+        close, give_up = claims.close, claims.give_up
+        monkeypatch.setattr(claims, "close", lambda: (order.clear(), close()))
+        monkeypatch.setattr(claims, "give_up", lambda: (order.append("give up"), give_up())[1])
+        queue.enqueue_many(range(5))
+        worker.start()
+        wait_until(lambda: queue.stats().running == 5)
+        assert not worker.stop(0)
+        assert order[:2] == ["give up", "settle"]
+        assert queue.stats().ready == 5
+        go_on.set()
+        assert worker.join(10)
