@@ -55,16 +55,13 @@ class ClaimStreaks:
         else:
             self._rests[queue] = max(self._rests.get(queue, 0) - 1, 0)
 
-    def broke(self, queue: str, *, overlooked: bool) -> None:
+    def broke(self, queue: str) -> None:
         """Note that a short statement claimed nothing in a streak.
 
-        Perhaps something lapses all the time, and the next one would fail as well.
-
-        Args:
-            queue: The queue's name.
-            overlooked: Whether the full statement after it has claimed all that was asked for.
+        Perhaps there is little left; or something lapses all the time, and the next one would
+        fail as well.
         """
-        self._rests[queue] = 0 if overlooked and self._look_below(queue) else _REST
+        self._rests[queue] = _REST
 
     def looks_below(self, queue: str) -> bool:
         """Return whether the next short statement is to look below the highest priority."""
@@ -77,14 +74,24 @@ class ClaimStreaks:
             self._below.pop(queue, None)
         return True
 
-    def _look_below(self, queue: str) -> bool:
-        """Have the next short statements look below; return ``False`` when they did already."""
+    def overlooked(self, queue: str, *, in_streak: bool) -> None:
+        """Note that the full statement has found what a short one, just before it, has not.
+
+        When that looked at the highest priority alone, the next ones look below it.
+
+        Args:
+            queue: The queue's name.
+            in_streak: Whether that was in a streak; else, after a wake.
+        """
         if self._below.pop(queue, None) is not None:
-            return False
+            return
         if len(self._below) >= _MANY_NAMES:
             self._below.clear()
         self._below[queue] = _BELOW
-        return True
+        if in_streak:
+            self._rests[queue] = 0
+        else:
+            self.kept(queue)
 
     def trusts(self, queue: str) -> bool:
         """Return whether to follow a wake with the short statement."""
@@ -92,19 +99,14 @@ class ClaimStreaks:
         return good >= needed
 
     def kept(self, queue: str) -> None:
-        """Note that the short statement after a wake has claimed a job."""
+        """Note that the short statement after a wake was the right one."""
         self._remember(queue, _WAKES, _WAKES)
 
-    def deceived(self, queue: str, *, overlooked: bool) -> None:
+    def deceived(self, queue: str) -> None:
         """Note that it claimed nothing.
 
-        Args:
-            queue: The queue's name.
-            overlooked: Whether the full statement after it has claimed something; else most
-                likely another process was quicker, and will be again.
+        Most likely another process was quicker, and will be again.
         """
-        if overlooked and self._look_below(queue):
-            return
         needed = self._wakes.get(queue, _NO_WAKES)[1]
         self._remember(queue, 0, min(needed * 2, _MOST_WAKES))
 

@@ -145,10 +145,11 @@ class Claimer:
             rows = self._sweep_and_look(claim)
         self._looked(claim, rows)
         found = 0 if rows[0][_ID] is None else len(rows)
-        if short is not None:
-            self._failed(short, claim, found=0 if swept else found)
-        elif claim.hinted:
-            self._streaks.woken(claim.queue, found=found > 0)
+        if short is None:
+            if claim.hinted:
+                self._streaks.woken(claim.queue, found=found > 0)
+        elif not swept and found >= (claim.limit if short.in_streak else 1):
+            self._streaks.overlooked(claim.queue, in_streak=short.in_streak)
         claim.more = bool(rows[0][_MORE])  # NULL: fewer than were asked for
         self._streaks.looked(claim.queue, more=claim.more)
         return self._handles(claim, rows), rows[0][_DUE]
@@ -166,19 +167,18 @@ class Claimer:
 
     def _claim_shortly(self, short: _Short, claim: _Claim) -> list[TupleRow]:
         """Claim with a short statement; return what it claimed, if anything."""
+        queue = claim.queue
         rows = self._claim_by(f"{short.name}_below" if short.below else short.name, claim)
-        if rows and short.in_streak:
-            self._looked(claim, rows)
-        elif rows:
-            self._streaks.kept(claim.queue)
-        return rows
-
-    def _failed(self, short: _Short, claim: _Claim, *, found: int) -> None:
-        """Note that a short statement claimed nothing, and how many jobs a full one has *found*."""
         if short.in_streak:
-            self._streaks.broke(claim.queue, overlooked=found >= claim.limit)
+            if rows:
+                self._looked(claim, rows)
+            else:  # at once: others of this process need not try it
+                self._streaks.broke(queue)
+        elif rows:
+            self._streaks.kept(queue)
         else:
-            self._streaks.deceived(claim.queue, overlooked=found > 0)
+            self._streaks.deceived(queue)
+        return rows
 
     def _claim_by(self, name: str, claim: _Claim) -> list[TupleRow]:
         """Run one of the short statements; return what it claimed in the claim order."""
