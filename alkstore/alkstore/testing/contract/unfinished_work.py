@@ -82,11 +82,11 @@ class UnfinishedWorkContract(Contract):
             return made_by(handle)
 
         queue, outbox, relayed = store.queue("mail"), store.outbox("mail"), store.outbox("relayed")
-        jobs = [source.enqueue(1, max_attempts=1) for source in (queue, outbox)]
+        jobs = [queue.enqueue(1, max_attempts=1), outbox.enqueue(1, max_attempts=1)]
         runners = [store.start_worker("mail", work), store.start_outbox("mail", work)]
-        for job, source in zip(jobs, (queue, outbox), strict=True):
-            wait_until(source.dead)
-            (letter,) = source.dead()
+        for job, dead in zip(jobs, (queue.dead, outbox.dead), strict=True):
+            wait_until(dead)
+            (letter,) = dead()
             assert letter.id == job
             assert letter.error
         relayed.enqueue(1)
