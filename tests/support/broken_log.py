@@ -12,25 +12,29 @@ from alkstore._typing import override
 class BrokenLog(logging.Handler):
     """A handler that raises, such as a log shipper that is away in the same outage.
 
+    Args:
+        error: What it raises.
+
     Attributes:
         refused: The lines that were not written.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, error: BaseException) -> None:
         super().__init__()
+        self._error = error
         self.refused: list[str] = []
 
     @override
     def emit(self, record: logging.LogRecord) -> None:
         """Raise."""
         self.refused.append(record.getMessage())
-        raise ConnectionError("the log server is away")
+        raise self._error
 
 
 @contextmanager
-def broken_log(name: str) -> Iterator[BrokenLog]:
+def broken_log(name: str, error: BaseException | None = None) -> Iterator[BrokenLog]:
     """Let no line of the logger *name*, and of those below it, be written."""
-    broken = BrokenLog()
+    broken = BrokenLog(error or ConnectionError("the log server is away"))
     logger = logging.getLogger(name)
     logger.addHandler(broken)
     try:

@@ -13,6 +13,7 @@ from alkstore.arguments import positive_int
 from alkstore.names import check_name
 from alkstore.runners.attempt import Outcome
 from alkstore.runners.claims import Claims, Seat
+from alkstore.runners.crew import Crew
 from alkstore.runners.identity import default_worker_id
 from alkstore.runners.pulse import PulseToken
 from alkstore.runners.settlement import Settlement
@@ -35,6 +36,9 @@ _RECALL_AFTER = 1.0
 
 _RECALL_EVERY = 0.25
 """They are looked for so often at most, in seconds."""
+
+_MUSTER_EVERY = 0.25
+"""Handler threads that died are looked for so often at most, in seconds."""
 
 _RELEASE_TIME = AFTER_GRACE * 0.8
 """How long after the grace the releases may take, in seconds."""
@@ -74,9 +78,10 @@ class JobPool(Supervisor):
         )
         self._claims = Claims()
         self._settlement = Settlement(queue, self._claims, self._status)
-        self._crew: list[threading.Thread] = []
+        self._crew = Crew(lambda part, seat: self._spawn(part, partial(self._handle, part, seat)))
         self._claiming = False
         self._dismissed = False
+        self._muster_at = 0.0
         self._unmanned = False
         self._careful = True
 
@@ -115,7 +120,7 @@ class JobPool(Supervisor):
 
     @override
     def _given_up(self) -> list[threading.Thread]:
-        return self._crew if self._dismissed and self._cut_short else []
+        return self._crew.threads() if self._dismissed and self._cut_short else []
 
     @override
     def _details(self) -> dict[str, Any]:
@@ -135,6 +140,7 @@ class JobPool(Supervisor):
         self._token.attach(self._claims.claimer)
         try:
             while not self._token.cancelled:
+                self._muster()
                 self._grow(0)
                 # Others may be idle, and want what lies here behind handlers that turned out slow.
                 if (now := time.monotonic()) >= recall_at:
@@ -181,6 +187,7 @@ class JobPool(Supervisor):
 
     def _alive(self) -> None:
         self._status.alive(_PART)
+        self._muster()  # while nothing comes, this is all that happens
 
     def _room(self) -> int:
         """Return how many jobs to claim now; 0: wait."""
@@ -197,15 +204,29 @@ class JobPool(Supervisor):
         # Where not even the first could be started, it is there before anything is claimed.
         wanted = min(max(self._claims.occupied + more, self._unmanned), self._concurrency)
         try:
-            while len(self._crew) < wanted:
-                part = f"handler {len(self._crew) + 1}"
-                self._crew.append(self._spawn(part, partial(self._handle, part, Seat())))
+            self._crew.grow(wanted)
         except BaseException:
             # Another process may be able to run what nobody here begins.
             self._unmanned = not self._crew
             self._claims.recall(0.0 if self._unmanned else _RECALL_AFTER, len(self._crew))
             raise
         self._unmanned = False
+
+    def _muster(self) -> None:
+        """End what threads have left that died, now and then; others take their places.
+
+        Hardly anything makes one die: an exception that is set from outside just when one that
+        came before has been caught.
+        """
+        now = time.monotonic()
+        if now < self._muster_at:
+            return
+        self._muster_at = now + _MUSTER_EVERY
+        for place, thread in self._crew.dead():
+            self._claims.leave(place.seat)
+            self._status.over(place.part)
+            self._forget(thread)
+            self._crew.strike_off(place)
 
     def _handle(self, part: str, seat: Seat) -> None:
         """Work on one claim after the other."""

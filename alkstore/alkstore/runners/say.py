@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
+import threading
 
 
 def say(
@@ -16,7 +16,9 @@ def say(
     """Log, if that can be done.
 
     An application's log handler or filter may raise, such as a log shipper that is away in
-    the same outage. Whoever has something to tell goes on all the same.
+    the same outage. Whoever has something to tell goes on all the same. An exit that is raised
+    there is no other error in a thread, which it cannot end; in the main thread it may be
+    a signal's, and goes its way.
 
     Args:
         logger: Where to.
@@ -25,5 +27,10 @@ def say(
         values: What goes into *text*.
         error: Shown with its traceback.
     """
-    with contextlib.suppress(Exception):
+    try:
         logger.log(level, text, *values, exc_info=error, stacklevel=2)
+    except Exception:  # noqa: BLE001, S110 - there is nowhere to say it
+        pass
+    except BaseException:
+        if threading.current_thread() is threading.main_thread():
+            raise

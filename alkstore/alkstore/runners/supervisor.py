@@ -44,9 +44,10 @@ class Supervisor:
     A body is a function that works until the stop token is cancelled and returns then. It
     runs in a daemon thread. Whatever it raises, `SystemExit` and `KeyboardInterrupt`
     included, is logged and kept, and the body is started again after a pause; only
-    `StoreClosed` ends the runner, quietly when it was asked to end. A body that finds the
-    token cancelled when it is started winds up what it left and returns. A subclass overrides
-    `_begin` to spawn its bodies.
+    `StoreClosed` ends the runner, quietly when it was asked to end. So is what is set in the
+    thread from outside, and strikes outside of the body. A body that finds the token cancelled
+    when it is started winds up what it left and returns. A subclass overrides `_begin` to spawn
+    its bodies.
 
     A forked child inherits the object but none of the threads: there the runner says that
     it is stopped, and why, and `stop` and `join` return at once.
@@ -102,6 +103,10 @@ class Supervisor:
         )
         self._threads.start(thread)
         return thread
+
+    def _forget(self, thread: threading.Thread) -> None:
+        """Miss *thread* no more, which has died; what it did is done without it."""
+        self._threads.forget(thread)
 
     def _end_by(self, deadline: float) -> float:
         """Note until when work may go on."""
@@ -240,27 +245,36 @@ class Supervisor:
     # -- the machine
 
     def _supervise(self, part: str, body: Callable[[], None]) -> None:
+        # Whatever strikes, and wherever: it is dealt with in the next turn, inside the guard too.
+        struck: BaseException | None = None
         tries_at_the_end = 0
         while True:
-            done = False
-            failures = 1
             try:
-                body()
-                done = True
-            except StoreClosed as closed:
-                self._end_with(closed)
-            except BaseException as error:  # noqa: BLE001 - a body never dies silently
-                if is_too_late(error):
-                    self.ask_to_end(0.0)  # quietly: nothing has failed
+                failures = 1
+                if done := struck is None:
+                    body()
                 else:
-                    failures = self._status.failed(part, error)
-            if self.inherited:
-                return  # a handler forked, and its child came back here
-            if self._token.cancelled:
-                tries_at_the_end += 1
-                if done or tries_at_the_end == _TRIES_AT_THE_END:
-                    return
-            self._rest(failures)
+                    failure, struck = struck, None
+                    failures = self._fail(part, failure)
+                if self.inherited:
+                    return  # a handler forked, and its child came back here
+                if self._token.cancelled:
+                    tries_at_the_end += 1
+                    if done or tries_at_the_end == _TRIES_AT_THE_END:
+                        return
+                self._rest(failures)
+            except BaseException as error:  # noqa: BLE001 - a body never dies silently
+                struck = error
+
+    def _fail(self, part: str, error: BaseException) -> int:
+        """Do what *error* asks for; return how many failures in a row *part* has had."""
+        if isinstance(error, StoreClosed):
+            self._end_with(error)
+        elif is_too_late(error):
+            self.ask_to_end(0.0)  # quietly: nothing has failed
+        else:
+            return self._status.failed(part, error)
+        return 1
 
     def _end_with(self, closed: StoreClosed) -> None:
         """End, since nothing that is held can be told to a closed store."""

@@ -14,7 +14,7 @@ _NAP: Final = 0.001
 
 
 class Threads:
-    """Threads that are only ever added to: started here, or adopted from somebody else.
+    """Threads that were started here, or adopted from somebody else.
 
     There is no lock here, and each operation on the lists is one of its own: a signal handler may
     wait for the threads, in a thread that it interrupted while that was starting one.
@@ -38,10 +38,15 @@ class Threads:
             thread.start()
         except RuntimeError:
             if thread.ident is None:
-                self._threads.remove(thread)
+                self.forget(thread)
             raise
         finally:
             del self._starting[thread]
+
+    def forget(self, thread: threading.Thread) -> None:
+        """Leave out *thread*, which has ended, and which nobody misses."""
+        if thread in self._threads:
+            self._threads.remove(thread)
 
     def adopt(self, thread: threading.Thread) -> None:
         """Wait for *thread* as well, which runs already and may end at any time."""

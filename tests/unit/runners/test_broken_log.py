@@ -10,7 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from alkstore.errors import DatabaseError
 from alkstore.memory import ManualClock, MemoryStore
+from alkstore.memory.queue import MemoryQueue
 from alkstore.traits import JobHandle
 from tests.support.broken_log import BrokenLog, broken_log
 from tests.support.waiting import wait_until
@@ -99,6 +101,65 @@ def test_a_filter_that_raises_costs_no_more(store: MemoryStore) -> None:
     row = store.get_job(job)
     assert row is not None
     assert (row.state, row.attempts) == ("pending", 1)
+
+
+EXITS = [SystemExit(3), KeyboardInterrupt(), GeneratorExit()]
+
+
+@pytest.mark.parametrize("raised", EXITS, ids=lambda raised: type(raised).__name__)
+def test_an_exit_that_it_raises_costs_a_thread_no_more(
+    store: MemoryStore, raised: BaseException
+) -> None:
+    queue = store.queue("emails", max_attempts=1)
+    done: list[object] = []
+
+    def handler(job: JobHandle) -> None:
+        if job.payload == "fails":
+            raise ValueError("no")
+        done.append(job.payload)
+
+    with broken_log("alkstore", raised) as log:
+        queue.enqueue_many(["fails", "next"])
+        worker = store.start_worker("emails", handler)
+        wait_until(lambda: done == ["next"])
+        wait_until(lambda: queue.stats().dead == 1)
+        assert worker.last_error is None
+        assert log.refused
+        assert worker.stop(5)
+
+
+@pytest.mark.parametrize("raised", EXITS, ids=lambda raised: type(raised).__name__)
+def test_a_worker_outlives_a_claim_that_fails_and_an_exit_for_its_line(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch, raised: BaseException
+) -> None:
+    done: list[object] = []
+    away = DatabaseError("away", retryable=True)
+    claim = MemoryQueue.claim
+    failing = [away]
+
+    def fail_once(queue: MemoryQueue, worker_id: str, limit: int = 1) -> list[JobHandle]:
+        if failing:
+            raise failing.pop()
+        return claim(queue, worker_id, limit)
+
+    monkeypatch.setattr(MemoryQueue, "claim", fail_once)
+    with broken_log("alkstore", raised) as log:
+        store.queue("emails").enqueue("next")
+        worker = store.start_worker("emails", lambda job: done.append(job.payload))
+        wait_until(lambda: done == ["next"])
+        wait_until(lambda: worker.state == "working")
+        assert worker.last_error is away
+        assert worker.health().details["failures"] == 1
+        assert any("the claims failed" in line for line in log.refused)
+        assert worker.stop(5)
+
+
+def test_an_exit_goes_its_way_in_the_main_thread(store: MemoryStore) -> None:
+    """It may be the one of a signal's handler, which runs there amid whatever it interrupts."""
+    outbox = store.outbox("events")
+    outbox.enqueue(1)
+    with broken_log("alkstore", SystemExit(3)), pytest.raises(SystemExit):
+        outbox.run_once("w", fail)
 
 
 def test_a_line_is_said_to_come_from_whoever_said_it(
