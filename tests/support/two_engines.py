@@ -70,6 +70,9 @@ class TwoEngines:
         self.closed = 0
         self._harness = harness
         self._postgres = postgres
+        for number, store in enumerate(postgres):
+            if store.closed:  # by a run that failed before it opened another one
+                postgres[number] = harness.open()
         first = MemoryStore(clock=self.clock)
         memory = [first, *(first.sibling() for _ in postgres[1:])]
         self.stores = [Stores(*stores) for stores in zip(memory, postgres, strict=True)]

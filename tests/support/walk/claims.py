@@ -28,7 +28,7 @@ MANY = "many"
 
 levels = st.sampled_from([-1, 0, 0, 1])
 doings = st.one_of(
-    st.tuples(st.just("claim"), st.sampled_from([1, 2, 3, 5])),
+    st.tuples(st.just("claim"), st.sampled_from([1, 1, 2, 5])),
     st.tuples(st.sampled_from(["enqueue", "enqueue many", "early"]), levels),
     st.tuples(st.sampled_from(["release", "retry", "requeue", "ack"]), picks),
 )
@@ -43,6 +43,7 @@ class ClaimRules(Ground):
         counts=st.tuples(st.integers(0, 6), st.integers(2, 9)),
         limit=st.sampled_from([1, 1, 2, 3]),
         above=st.sampled_from([None, None, 0.5, 3600]),
+        later=st.sampled_from([0, 0, 0.5, 300]),
         ack=st.booleans(),
     )
     def claim_in_a_streak(
@@ -53,24 +54,23 @@ class ClaimRules(Ground):
         counts: tuple[int, int],
         limit: int,
         above: float | None,
+        later: float,
         ack: bool,
     ) -> None:
-        """Claim jobs of two priorities in equal batches, perhaps below one that is delayed."""
+        """Claim jobs of two priorities in equal batches, perhaps below one that is delayed.
 
-        def store_them(store: Store) -> list[list[int]]:
-            own = store.queue(queue)
-            return [
-                own.enqueue_many(range(count), priority=priority)
-                for priority, count in enumerate(counts, 1)
-            ]
+        Amid the streak time may pass, so that claims lapse.
+        """
 
         def claim(store: Store) -> list[JobHandle]:
             return store.queue(queue).claim("w7", limit)
 
-        self.engines.call(number, store_them)
+        self.engines.call(number, partial(_enqueue_many, queue=queue, counts=counts))
         before = len(self.handles)
         with self._one_above(number, queue, above):
-            for _ in range(sum(counts) // limit + 1):
+            for at in range(sum(counts) // limit + 1):
+                if at == 3:
+                    self.engines.advance(timedelta(seconds=later))
                 self._keep(self.engines.call(number, claim))
         if ack:
             for pair in self.handles[before:]:
@@ -93,20 +93,26 @@ class ClaimRules(Ground):
         number=numbers,
         queue=queue_names,
         worker=workers,
-        counts=st.lists(st.integers(0, 3), min_size=3, max_size=9),
+        counts=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 1)), min_size=4, max_size=9),
         above=st.sampled_from([None, 60]),
     )
     def claim_after_each_wake(
-        self, *, number: int, queue: str, worker: str, counts: list[int], above: float | None
+        self,
+        *,
+        number: int,
+        queue: str,
+        worker: str,
+        counts: list[tuple[int, int]],
+        above: float | None,
     ) -> None:
         """As a worker does that sleeps alone in its process, and is woken for each of these."""
         pair = self.engines.stores[number]
         claimer = pair.postgres._parts.queues.claimer
         self.engines.call(number, lambda store: _drain(store.queue(queue)))
         with self._one_above(number, queue, above):
-            for count in counts:
-                self.engines.call(number, partial(_enqueue_many, queue=queue, count=count))
-                hinted = _Claim(queue, worker, max(count, 1), hinted=True)
+            for some in counts:
+                self.engines.call(number, partial(_enqueue_many, queue=queue, counts=some))
+                hinted = _Claim(queue, worker, max(sum(some), 1), hinted=True)
                 self._keep(
                     self.engines.both(
                         partial(pair.memory.queue(queue).claim, worker, hinted.limit),
@@ -114,17 +120,18 @@ class ClaimRules(Ground):
                     )
                 )
 
-    @rule(number=numbers, doing=st.lists(doings, min_size=4, max_size=20))
+    @rule(number=numbers, doing=st.lists(doings, min_size=8, max_size=20))
     def claim_behind_a_place(self, number: int, doing: list[tuple[str, int]]) -> None:
         """While full looks are slow; no other store, and no time, has a part in it."""
         behind = _Behind(self.engines, number)
         with _slow_looks():
             behind.do("enqueue many", 0)
+            behind.do("claim", 1)
             for what, value in doing:
                 behind.do(what, value)
         behind.end()
 
-    @rule(number=numbers, chance=st.integers(0, 30), expire=st.booleans())
+    @rule(number=numbers, chance=st.integers(0, 11), expire=st.booleans())
     def enqueue_very_many(self, number: int, chance: int, expire: bool) -> None:
         """So many that they take two statements; seldom, since that takes a while."""
         if chance != 7:
@@ -154,7 +161,7 @@ class _Behind:
         if what == "claim":
             self._claim(value)
         elif what == "enqueue many":
-            self._call(lambda queue: queue.enqueue_many(range(4), priority=value))
+            self._call(lambda queue: queue.enqueue_many(range(6), priority=value))
         elif what in ("enqueue", "early"):
             early = self._engines.clock.now() - timedelta(hours=1)
             how: Any = {"run_at": early} if what == "early" else {}
@@ -204,8 +211,13 @@ def _slow_looks() -> Iterator[None]:
         yield
 
 
-def _enqueue_many(store: Store, *, queue: str, count: int) -> list[int]:
-    return store.queue(queue).enqueue_many(range(count))
+def _enqueue_many(store: Store, *, queue: str, counts: tuple[int, int]) -> list[list[int]]:
+    """Store so many jobs of each of two priorities."""
+    own = store.queue(queue)
+    return [
+        own.enqueue_many(range(count), priority=priority)
+        for priority, count in enumerate(counts, 1)
+    ]
 
 
 def _try(way: Any, claim: _Claim) -> list[JobHandle]:

@@ -97,19 +97,27 @@ class ScheduleRules(Ground):
 
         self.engines.call(number, act)
 
-    @precondition(lambda self: self.engines.stores[0].memory.data.schedules)
-    @rule(number=numbers, pick=picks, damage=st.sampled_from(DAMAGES), mend=st.booleans())
-    def damage(self, number: int, pick: int, damage: Damage, mend: bool) -> None:
-        """Write something into a row by hand; perhaps let somebody tick and register it again."""
-        data = self.engines.stores[0].memory.data
-        name = list(data.schedules)[pick % len(data.schedules)]
-        damage.in_memory(name, data)
-        damage.in_postgres(name, self.engines.schedule_table)
-        self.engines.call(number, lambda store: store.get_schedule(name))
+    @precondition(lambda self: self.engines.data.schedules)
+    @rule(
+        number=numbers,
+        pick=picks,
+        damages=st.lists(st.sampled_from(DAMAGES), min_size=1, max_size=4),
+        mend=st.booleans(),
+    )
+    def damage(self, number: int, pick: int, damages: list[Damage], mend: bool) -> None:
+        """Write something into rows by hand; perhaps let somebody tick and register them again."""
+        data = self.engines.data
+        names = list(data.schedules)
+        chosen = [names[(pick + at) % len(names)] for at in range(len(damages))]
+        for name, damage in zip(chosen, damages, strict=True):
+            damage.in_memory(name, data)
+            damage.in_postgres(name, self.engines.schedule_table)
+        self.engines.call(number, lambda store: store.schedules())
         if mend:
             self.engines.tick(number)
-            again = partial(_register_again, name=name, exactly=True)
-            self.engines.registers(name, again, number)
+            for name in dict.fromkeys(chosen):
+                again = partial(_register_again, name=name, exactly=True)
+                self.engines.registers(name, again, number)
 
     @rule(number=numbers, span=st.just(0) | spans, leads=st.booleans())
     def tick_after_an_outage(self, number: int, span: float, leads: bool) -> None:
