@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 
+_EXITS = (GeneratorExit, KeyboardInterrupt, SystemExit)
+
 
 def say(
     logger: logging.Logger,
@@ -31,6 +33,6 @@ def say(
         logger.log(level, text, *values, exc_info=error, stacklevel=2)
     except Exception:  # noqa: BLE001, S110 - there is nowhere to say it
         pass
-    except BaseException:
+    except _EXITS:
         if threading.current_thread() is threading.main_thread():
             raise
