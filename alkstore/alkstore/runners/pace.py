@@ -24,6 +24,17 @@ class Pace:
         self._finished = 0
         self._ahead = 0
 
+    def begin_anew(self, finished: int, now: float) -> None:
+        """Forget how quick the jobs were: what comes next may be of another kind.
+
+        Args:
+            finished: As `ahead`.
+            now: As `ahead`.
+        """
+        self._since = now
+        self._finished = finished
+        self._ahead = 0
+
     def ahead(self, finished: int, now: float) -> int:
         """Return how many claims to hold ahead.
 

@@ -28,6 +28,10 @@ _PART = "claims"
 _EXACT = 16
 """Up to so many jobs are asked for by their number."""
 
+_AHEAD_WAIT = 0.05
+"""A claim that asks for more than there are free handlers waits for so many seconds: it goes by how
+quick the last jobs were, and those that come later may be slow."""
+
 _LOOK_UP = 10.0
 """How often a claimer whose handlers are all busy shows that it lives, in seconds."""
 
@@ -103,6 +107,9 @@ class JobPool(Supervisor):
         """Return how many claims to hold ready beyond the free handlers."""
         return 0
 
+    def _nothing_came(self) -> None:
+        """Note that there is nothing to claim, and that what comes next may be of another kind."""
+
     # -- the machine
 
     @override
@@ -175,6 +182,8 @@ class JobPool(Supervisor):
 
     def _claim_wait(self, limit: int, stop: StopToken) -> None:
         timeout = _RECALL_AFTER if self._claims.unstarted else None
+        if limit > self._concurrency - self._claims.occupied:
+            timeout = _AHEAD_WAIT
         self._admit(self._queue.claim_wait(self._worker_id, limit, timeout=timeout, stop=stop))
 
     def _admit(self, handles: list[JobHandle]) -> None:
@@ -182,8 +191,9 @@ class JobPool(Supervisor):
             self._grow(len(handles))
         finally:
             self._claims.admit(handles)
-        if handles:
-            self._careful = any(map(_may_be_dangerous, handles))
+        self._careful = not handles or any(map(_may_be_dangerous, handles))
+        if not handles:
+            self._nothing_came()
 
     def _alive(self) -> None:
         self._status.alive(_PART)

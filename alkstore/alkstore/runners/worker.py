@@ -64,6 +64,10 @@ class WorkerRunner(JobPool):
         return self._pace.ahead(self._claims.finished, time.monotonic())
 
     @override
+    def _nothing_came(self) -> None:
+        self._pace.begin_anew(self._claims.finished, time.monotonic())
+
+    @override
     def _attempt(self, handle: JobHandle) -> Outcome:
         return attempt(self._handler, handle)
 

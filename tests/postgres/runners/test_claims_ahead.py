@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from alkstore.runners import WorkerRunner
+from alkstore.runners import WorkerRunner, pool
 from alkstore.traits import JobHandle, Queue
+from alkstore_postgres import PostgresStore
 from tests.support.waiting import wait_until
-from tests.support.workers import is_empty
+from tests.support.workers import Start, is_empty
 
 
 def test_claims_that_no_handler_has_begun_are_released_at_once(
@@ -89,6 +91,41 @@ def test_claims_ahead_are_given_back_while_the_worker_waits_for_more(
     release.set()
     wait_until(lambda: is_empty(queue))
     assert worker.stop()
+
+
+def test_slow_jobs_that_come_after_a_stream_of_quick_ones_are_for_every_worker(
+    open_store: Callable[..., PostgresStore], start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "_RECALL_AFTER", 3600.0)
+    here, there = (open_store().queue("emails") for _ in range(2))
+    waits: list[bool] = []
+    began: list[int] = []
+    go_on = threading.Event()
+    claim_wait = type(here).claim_wait
+
+    def spy(self: Queue, *args: Any, **options: Any) -> list[JobHandle]:
+        waits.append(options["timeout"] is None)
+        handles = claim_wait(self, *args, **options)
+        waits.append(False)
+        return handles
+
+    def handler(job: JobHandle) -> None:
+        if job.payload == "slow":
+            began.append(job.id)
+            go_on.wait(60)
+
+    monkeypatch.setattr(type(here), "claim_wait", spy)
+    here.enqueue_many(range(1_000))
+    worker = start(here, handler)
+    wait_until(lambda: is_empty(here) and waits and waits[-1], 30)
+    assert worker.health().details["finished"] == 1_000
+    slow = here.enqueue_many(["slow"] * 5)
+    wait_until(lambda: began)
+    others = there.claim("another", 5)
+    assert sorted([*began, *(job.id for job in others)]) == slow
+    assert there.ack_many(others) == 4
+    go_on.set()
+    wait_until(lambda: is_empty(here))
 
 
 @pytest.mark.parametrize("kind", ["on their last attempt", "tried before"])

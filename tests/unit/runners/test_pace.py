@@ -38,3 +38,11 @@ def test_it_is_never_negative_and_never_much(steps: list[tuple[int, float]]) -> 
 @given(st.integers(1, 10**9))
 def test_a_pause_is_never_zero_and_never_long(failures: int) -> None:
     assert 0.05 <= pause(failures) <= LONGEST_PAUSE
+
+
+def test_after_a_pause_it_begins_anew() -> None:
+    pace = Pace(0.0)
+    assert pace.ahead(1_000, 1.0) == 20
+    pace.begin_anew(1_500, 1.1)
+    assert pace.ahead(1_500, 1.105) == 0
+    assert pace.ahead(1_600, 1.2) == 20
