@@ -40,7 +40,7 @@ class ClaimRules(Ground):
     @rule(
         number=numbers,
         queue=queue_names,
-        counts=st.tuples(st.integers(0, 6), st.integers(2, 9)),
+        batches=st.tuples(st.integers(0, 4), st.integers(2, 5)),
         limit=st.sampled_from([1, 1, 2, 3]),
         above=st.sampled_from([None, None, 0.5, 3600]),
         later=st.sampled_from([0, 0, 0.5, 300]),
@@ -51,13 +51,13 @@ class ClaimRules(Ground):
         *,
         number: int,
         queue: str,
-        counts: tuple[int, int],
+        batches: tuple[int, int],
         limit: int,
         above: float | None,
         later: float,
         ack: bool,
     ) -> None:
-        """Claim jobs of two priorities in equal batches, perhaps below one that is delayed.
+        """Claim jobs of two priorities batch by batch, perhaps below one that is delayed.
 
         Amid the streak time may pass, so that claims lapse.
         """
@@ -65,10 +65,11 @@ class ClaimRules(Ground):
         def claim(store: Store) -> list[JobHandle]:
             return store.queue(queue).claim("w7", limit)
 
+        counts = batches[0] * limit, batches[1] * limit
         self.engines.call(number, partial(_enqueue_many, queue=queue, counts=counts))
         before = len(self.handles)
         with self._one_above(number, queue, above):
-            for at in range(sum(counts) // limit + 1):
+            for at in range(sum(batches) + 1):
                 if at == 3:
                     self.engines.advance(timedelta(seconds=later))
                 self._keep(self.engines.call(number, claim))
@@ -131,7 +132,7 @@ class ClaimRules(Ground):
                 behind.do(what, value)
         behind.end()
 
-    @rule(number=numbers, chance=st.integers(0, 11), expire=st.booleans())
+    @rule(number=numbers, chance=st.integers(0, 11), expire=st.sampled_from([True, True, False]))
     def enqueue_very_many(self, number: int, chance: int, expire: bool) -> None:
         """So many that they take two statements; seldom, since that takes a while."""
         if chance != 7:

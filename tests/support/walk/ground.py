@@ -52,6 +52,7 @@ class Ground(RuleBasedStateMachine):
                 self._end(commit=False)
             # A walk that has failed already tells of that and not of what follows from it.
             if sys.exc_info()[1] is self._raised_before:
+                self.ears.compare()
                 self._compare()
         finally:
             for listener, _ in self.listeners:
@@ -61,13 +62,14 @@ class Ground(RuleBasedStateMachine):
 
     @invariant()
     def everything_visible_is_the_same(self) -> None:
-        # Answers are compared at each step, all that there is at each third and at the end.
+        # Answers and wakes are compared at each step, all that there is at each third and at
+        # the end.
         self.steps += 1
+        self.ears.compare()
         if self.steps % 3 == 0:
             self._compare()
 
     def _compare(self) -> None:
-        self.ears.compare()
         self.engines.compare(QUEUES, OUTBOXES)
         for handles in (self.handles, self.locks):
             for pair in handles[-50:]:

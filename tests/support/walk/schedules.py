@@ -79,6 +79,7 @@ class ScheduleRules(Ground):
         name = names[pick % len(names)]
         if what == "rest":
             self.engines.call(number, lambda store: store.pause(name))
+            self.ears.compare()
             self.engines.advance(timedelta(seconds=span))
             what = "resume"
         if what in ("again", "in other words"):
@@ -101,7 +102,7 @@ class ScheduleRules(Ground):
     @rule(
         number=numbers,
         pick=picks,
-        damages=st.lists(st.sampled_from(DAMAGES), min_size=1, max_size=4),
+        damages=st.lists(st.sampled_from(DAMAGES), min_size=2, max_size=5),
         mend=st.booleans(),
     )
     def damage(self, number: int, pick: int, damages: list[Damage], mend: bool) -> None:
