@@ -102,7 +102,7 @@ class ScheduleRules(Ground):
     @rule(
         number=numbers,
         pick=picks,
-        damages=st.lists(st.sampled_from(DAMAGES), min_size=2, max_size=5),
+        damages=st.lists(st.sampled_from(DAMAGES), min_size=3, max_size=8),
         mend=st.booleans(),
     )
     def damage(self, number: int, pick: int, damages: list[Damage], mend: bool) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from alkstore.traits import Listener
+from alkstore.traits import Listener, Store
 from tests.support.two_engines import Pair
 from tests.support.walk.choices import LOCKS, QUEUES, numbers, picks, stopped
 from tests.support.walk.ears import PLAIN
@@ -19,7 +21,7 @@ class WakeRules(Ground):
 
     @rule(number=numbers, channel=channels)
     def notify(self, number: int, channel: str) -> None:
-        self.engines.call(number, lambda store: store.notify(channel))
+        self.engines.call(number, partial(_notify, channel=channel))
 
     @precondition(lambda self: self.open)
     @rule(number=numbers, pick=picks, names=st.lists(channels, min_size=1, max_size=3))
@@ -33,7 +35,7 @@ class WakeRules(Ground):
             )
 
     @precondition(lambda self: len(self.listeners) < 3)
-    @rule(number=numbers, names=st.lists(channels, min_size=1, max_size=4))
+    @rule(number=numbers, names=st.just(["news", LOCKS[0]]) | st.lists(channels, min_size=1))
     def listen(self, number: int, names: list[str]) -> None:
         self.ears.compare()
         store = self.engines.stores[number]
@@ -41,21 +43,32 @@ class WakeRules(Ground):
         self.listeners.append((pair, self.ears.disturbances))
 
     @precondition(lambda self: self.listeners)
-    @rule(pick=picks, stop=st.booleans(), close=st.booleans())
-    def hear(self, pick: int, stop: bool, close: bool) -> None:
+    @rule(
+        number=numbers,
+        sent=st.lists(channels, min_size=2, max_size=4),
+        pick=picks,
+        stop=st.booleans(),
+        close=st.booleans(),
+    )
+    def hear(self, *, number: int, sent: list[str], pick: int, stop: bool, close: bool) -> None:
         """Take all that has come, and perhaps hear no more."""
-        at = pick % len(self.listeners)
-        pair, disturbances = self.listeners.pop(at)
+        pair, disturbances = self.listeners.pop(pick % len(self.listeners))
+        for channel in sent:
+            self.engines.call(number, partial(_notify, channel=channel))
         self.ears.compare()
         if stop:
             self.engines.on(pair, lambda listener: listener.wait(stop=stopped()))
         heard = Pair(_all_of(pair.memory), _all_of(pair.postgres))
         if self.ears.disturbances == disturbances:
-            assert heard.memory == heard.postgres
+            self.engines.both(lambda: heard.memory, lambda: heard.postgres)
         if close:
             self.engines.on(pair, lambda listener: [listener.close(), list(listener)])
         else:
             self.listeners.append((pair, self.ears.disturbances))
+
+
+def _notify(store: Store, *, channel: str) -> None:
+    store.notify(channel)
 
 
 def _all_of(listener: Listener) -> list[str]:
