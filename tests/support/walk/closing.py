@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis.stateful import precondition, rule
 
 from alkstore import Queue, Store
-from tests.support.two_engines import Stores
+from tests.support.two_engines import Pair
 from tests.support.walk.choices import numbers, stopped
 from tests.support.walk.ground import Ground
 from tests.support.walk.refused import REFUSED
@@ -24,16 +24,17 @@ class ClosingRules(Ground):
         """What was taken through it stays with those who hold it: refused from now on."""
         store = self.engines.stores[number]
         self.ears.compare()
-        queues = Stores(store.memory.queue("q"), store.postgres.queue("q"))
-        self.engines.call(number, lambda one: [one.close(), one.close()])
+        queues = Pair[Queue](store.memory.queue("q"), store.postgres.queue("q"))
+        for _ in range(2):
+            self.engines.call(number, lambda one: one.close())
         for work in (*_OF_A_STORE, *REFUSED):
             self.engines.call(number, work)
         for act in _OF_A_QUEUE:
-            self.engines.both(partial(act, queues.memory), partial(act, queues.postgres))
+            self.engines.on(queues, act)
         for _, tx in self.open:
             self.engines.both(
-                lambda pair=tx: store.memory.enqueue_tx(pair.memory, "q", 1),
-                lambda pair=tx: store.postgres.enqueue_tx(pair.postgres, "q", 1),
+                partial(store.memory.enqueue_tx, tx.memory, "q", 1),
+                partial(store.postgres.enqueue_tx, tx.postgres, "q", 1),
             )
         self.ears.replace(number, self.engines.replace(number).postgres)
 

@@ -30,8 +30,8 @@ class WakeRules(Ground):
         store = self.engines.stores[number]
         for name in names:
             self.engines.both(
-                lambda name=name: store.memory.notify_tx(tx.memory, name),
-                lambda name=name: store.postgres.notify_tx(tx.postgres, name),
+                partial(store.memory.notify_tx, tx.memory, name),
+                partial(store.postgres.notify_tx, tx.postgres, name),
             )
 
     @precondition(lambda self: len(self.listeners) < 3)
@@ -62,7 +62,8 @@ class WakeRules(Ground):
         if self.ears.disturbances == disturbances:
             self.engines.both(lambda: heard.memory, lambda: heard.postgres)
         if close:
-            self.engines.on(pair, lambda listener: [listener.close(), list(listener)])
+            self.engines.on(pair, lambda listener: listener.close())
+            self.engines.on(pair, list)
         else:
             self.listeners.append((pair, self.ears.disturbances))
 
