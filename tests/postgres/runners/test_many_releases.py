@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from alkstore.runners import WorkerRunner, pool, started
-from alkstore.traits import JobHandle, Queue
+from alkstore.traits import JobHandle, Queue, Runner
 from alkstore_postgres import PostgresStore
 from tests.support.cursors import Run, around_statements
 from tests.support.programs import Program
@@ -66,11 +66,11 @@ def go_on() -> Iterator[threading.Event]:
     event.set()
 
 
-def close(store: PostgresStore, _: WorkerRunner) -> None:
+def close(store: PostgresStore, _: Runner) -> None:
     store.close()
 
 
-ENDS: dict[str, Callable[[PostgresStore, WorkerRunner], object]] = {
+ENDS: dict[str, Callable[[PostgresStore, Runner], object]] = {
     "stop at once": lambda _store, worker: worker.stop(0),
     "stop soon": lambda _store, worker: worker.stop(0.2),
     "close": close,
@@ -83,7 +83,7 @@ def test_whatever_ends_a_worker_none_of_its_jobs_stays_held(
     settling: Settling,
     go_on: threading.Event,
     monkeypatch: pytest.MonkeyPatch,
-    end: Callable[[PostgresStore, WorkerRunner], object],
+    end: Callable[[PostgresStore, Runner], object],
 ) -> None:
     """Field case B88: one after the other they would take longer than anybody waits."""
     monkeypatch.setattr(started, "CLOSE_GRACE", 0.2)

@@ -60,8 +60,17 @@ def test_nothing_is_settled_before_all_that_a_stop_without_time_gives_up_is_know
         claims = worker._claims
         claims.settler = Settler()
         close, give_up = claims.close, claims.give_up
-        monkeypatch.setattr(claims, "close", lambda: (order.clear(), close()))
-        monkeypatch.setattr(claims, "give_up", lambda: (order.append("give up"), give_up())[1])
+
+        def closing() -> None:
+            order.clear()
+            close()
+
+        def giving_up() -> int:
+            order.append("give up")
+            return give_up()
+
+        monkeypatch.setattr(claims, "close", closing)
+        monkeypatch.setattr(claims, "give_up", giving_up)
         queue.enqueue_many(range(5))
         worker.start()
         wait_until(lambda: queue.stats().running == 5)
