@@ -60,3 +60,11 @@ def test_registering_exactly_as_before_mends_what_does_not_keep_it_from_firing(
     damage(engine, "s", done)
     assert store.schedule("s", "@every 10s", "q", None) == before
     assert stored(engine, "s", done.column) == mended
+
+
+def test_a_count_of_skipped_boundaries_below_0_is_shown_as_0(engine: Harness, store: Store) -> None:
+    store.schedule("s", "@every 10s", "q", None)
+    damage(engine, "s", Damage("skipped", -7, "-7"))
+    shown = store.get_schedule("s")
+    assert shown is not None
+    assert shown.skipped == 0

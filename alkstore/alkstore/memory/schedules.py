@@ -198,7 +198,7 @@ class Schedules:
             next_fire_at=_instant(row.next_fire_at),
             last_fire_at=_instant(row.last_fire_at),
             paused=bool(row.paused),
-            skipped=_count(row.skipped),
+            skipped=max(_count(row.skipped), 0),
             quarantine=reason(row),
         )
 

@@ -57,7 +57,7 @@ DAMAGES = [
     Damage("expires", math.nan, "'NaN'"),
     Damage("expires", math.inf, "'Infinity'"),
     *(Damage("max_attempts", number, f"{number}") for number in (-1, 0, 7)),
-    Damage("skipped", 2**63 - 1, str(2**63 - 1)),
+    *(Damage("skipped", number, f"{number}") for number in (-7, 2**63 - 1)),
     Damage("catch_up", "never", "'never'"),
     Damage("paused", True, "true"),
     Damage("paused", False, "false"),
