@@ -26,14 +26,9 @@ class Place:
 
 
 class Crew:
-    """Handler threads, started when they are needed.
+    """Handler threads, started when they are needed."""
 
-    Args:
-        start: Starts a thread, of this part and at this seat.
-    """
-
-    def __init__(self, start: Callable[[str, Seat], threading.Thread]) -> None:
-        self._start = start
+    def __init__(self) -> None:
         self._places: list[Place] = []
         self._manned = 0
 
@@ -45,8 +40,13 @@ class Crew:
         """Return them."""
         return [place.thread for place in self._places if place.thread is not None]
 
-    def grow(self, wanted: int) -> None:
+    def grow(self, wanted: int, start: Callable[[str, Seat], threading.Thread]) -> None:
         """Have *wanted* of them at least.
+
+        Args:
+            wanted: How many.
+            start: Starts a thread, of this part and at this seat. It is not kept: a pool that
+                holds itself would be gone only when the collector finds it.
 
         Raises:
             RuntimeError: No thread can be started.
@@ -56,7 +56,7 @@ class Crew:
                 self._places.append(Place(f"handler {len(self._places) + 1}"))
             place = next(one for one in self._places if one.thread is None)
             place.seat = Seat()
-            place.thread = self._start(place.part, place.seat)
+            place.thread = start(place.part, place.seat)
             self._manned += 1
 
     def dead(self) -> list[tuple[Place, threading.Thread]]:

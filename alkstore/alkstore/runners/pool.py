@@ -82,7 +82,7 @@ class JobPool(Supervisor):
         )
         self._claims = Claims()
         self._settlement = Settlement(queue, self._claims, self._status)
-        self._crew = Crew(lambda part, seat: self._spawn(part, partial(self._handle, part, seat)))
+        self._crew = Crew()
         self._claiming = False
         self._dismissed = False
         self._muster_at = 0.0
@@ -214,13 +214,16 @@ class JobPool(Supervisor):
         # Where not even the first could be started, it is there before anything is claimed.
         wanted = min(max(self._claims.occupied + more, self._unmanned), self._concurrency)
         try:
-            self._crew.grow(wanted)
+            self._crew.grow(wanted, self._start_handler)
         except BaseException:
             # Another process may be able to run what nobody here begins.
             self._unmanned = not self._crew
             self._claims.recall(0.0 if self._unmanned else _RECALL_AFTER, len(self._crew))
             raise
         self._unmanned = False
+
+    def _start_handler(self, part: str, seat: Seat) -> threading.Thread:
+        return self._spawn(part, partial(self._handle, part, seat))
 
     def _muster(self) -> None:
         """End what threads have left that died, now and then; others take their places.

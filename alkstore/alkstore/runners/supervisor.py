@@ -254,8 +254,8 @@ class Supervisor:
                 if done := struck is None:
                     body()
                 else:
-                    failure, struck = struck, None
-                    failures = self._fail(part, failure)
+                    # Kept in no other name: its traceback holds this frame.
+                    failures, struck = self._fail(part, struck), None
                 if self.inherited:
                     return  # a handler forked, and its child came back here
                 if self._token.cancelled:

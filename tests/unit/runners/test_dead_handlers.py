@@ -67,7 +67,7 @@ def test_another_thread_does_its_job_and_those_behind_it(
     queue.enqueue_many(["second", "third"])
     wait_until(lambda: done == {"the first", "second", "third"})
     wait_until(lambda: worker.health().healthy)
-    assert worker.health().details["in_hand"] == 0
+    wait_until(lambda: worker.health().details["in_hand"] == 0)
     assert worker.state == "working"
     assert worker.stop(5)
 
@@ -78,9 +78,9 @@ class Trades:
     def __init__(self) -> None:
         self.ends: dict[str, threading.Event] = {}
         self.seats: list[Seat] = []
-        self.crew = Crew(self._start)
+        self.crew = Crew()
 
-    def _start(self, part: str, seat: Seat) -> threading.Thread:
+    def start(self, part: str, seat: Seat) -> threading.Thread:
         end = self.ends[part] = threading.Event()
         self.seats.append(seat)
         thread = threading.Thread(target=end.wait, args=(60,), daemon=True)
@@ -96,15 +96,15 @@ class Trades:
 def test_a_crew_counts_who_lives_and_fills_the_places_of_the_dead() -> None:
     trades = Trades()
     crew = trades.crew
-    crew.grow(3)
-    crew.grow(2)
+    crew.grow(3, trades.start)
+    crew.grow(2, trades.start)
     assert (len(crew), crew.dead(), len(trades.seats)) == (3, [], 3)
     trades.end("handler 2")
     ((place, thread),) = crew.dead()
     assert (place.part, place.seat, thread.is_alive()) == ("handler 2", trades.seats[1], False)
     crew.strike_off(place)
     assert (len(crew), len(crew.threads()), crew.dead()) == (2, 2, [])
-    crew.grow(3)
+    crew.grow(3, trades.start)
     assert (len(crew), list(trades.ends)) == (3, ["handler 1", "handler 2", "handler 3"])
     assert len(set(map(id, trades.seats))) == 4, "nobody sits where a dead one has sat"
     for part in trades.ends:
