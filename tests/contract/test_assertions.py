@@ -155,6 +155,13 @@ def test_a_failed_assertion_shows_ten_jobs_and_how_many_there_are_more(store: St
     assert str(failed.value).endswith("\n  and 15 more")
 
 
+def test_a_failed_assertion_shows_those_first_that_it_is_about(store: Store) -> None:
+    queue = store.queue("mail")
+    queue.enqueue_many([{"n": number} for number in range(12)])
+    with pytest.raises(AssertionError, match=r"found 1; there is:\n  \{'n': 11\} "):
+        assert_not_enqueued(queue, {"n": 11})
+
+
 def test_a_failed_assertion_tells_that_the_job_is_dead(store: Store) -> None:
     queue = store.queue("mail")
     queue.enqueue_many(["one", "two"], priority=3)

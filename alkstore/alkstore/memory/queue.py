@@ -109,10 +109,14 @@ class MemoryQueue:
         """Put jobs back, each as `JobHandle.release` does; for runners.
 
         Returns:
-            How many were still held; the others' `JobHandle.lost` is true afterwards.
+            How many were still held. `JobHandle.lost` is true of all afterwards: whoever still
+            works with one has not settled it.
         """
         own = self._own(handles)
-        return _settled(own, self._settling.release(handle.claim for handle in own))
+        released = self._settling.release(handle.claim for handle in own)
+        for handle in own:
+            handle.learn(held=False)
+        return len(released)
 
     def heartbeat_many(self, handles: Iterable[JobHandle], at_least: Seconds | None = None) -> int:
         """Extend the claims of *handles*; see `Queue.heartbeat_many`."""

@@ -51,9 +51,12 @@ def deliver(delivery: Delivery, handle: JobHandle, stop: StopToken | None = None
                 handle.id,
             )
         raise outcome.raised
-    if outcome.raised is not None:
-        log_failure(handle, outcome.raised)
-    _settle_patiently(handle, outcome, stop or StopToken())
+    try:
+        _settle_patiently(handle, outcome, stop or StopToken())
+    finally:
+        # Afterwards: whatever interrupts this, the message is settled.
+        if outcome.raised is not None:
+            log_failure(handle, outcome.raised)
 
 
 def log_failure(handle: JobHandle, raised: BaseException) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable
+from copy import copy
 from typing import Protocol, runtime_checkable
 
 from alkstore.errors import DatabaseError, StoreClosed
@@ -34,7 +35,10 @@ class ReleasesMany(Protocol):
     """A queue that puts many jobs back at once, each as `JobHandle.release` does."""
 
     def release_many(self, handles: Iterable[JobHandle]) -> int:
-        """Release the claims that are still held; return how many."""
+        """Release the claims that are still held; return how many.
+
+        `JobHandle.lost` is true of all handles afterwards.
+        """
         ...
 
 
@@ -132,7 +136,12 @@ class Settlement:
         """Settle the first of *others*; return those that are left for now."""
         first = others[0]
         try:
-            settle(first.handle, first.outcome)
+            if first.given_up:
+                # Its handler, which still works, has settled nothing: the beat tells it so.
+                settle(copy(first.handle), first.outcome)
+                first.handle.heartbeat()
+            else:
+                settle(first.handle, first.outcome)
         except BaseException as error:  # noqa: BLE001 - as above
             if _is_for_all(error):
                 # What holds for the first holds for all: one time-out is enough.

@@ -283,7 +283,9 @@ def _refuse_to_guess(
 
 
 def _told_failure(found: list[Any], wanted: str, there: list[Job] | list[DeadJob]) -> str:
-    return f"expected {wanted}, found {len(found)}; there is:{_listed(there)}"
+    # Those that it is about come first: no more than a few are shown.
+    others = [job for job in there if job not in found]
+    return f"expected {wanted}, found {len(found)}; there is:{_listed([*found, *others])}"
 
 
 def _is_few(found: list[Any], count: int | None) -> bool:

@@ -126,11 +126,15 @@ class PostgresQueue:
         """Put jobs back in one statement, each as `JobHandle.release` does; for runners.
 
         Returns:
-            How many were still held; the others' `JobHandle.lost` is true afterwards.
+            How many were still held. `JobHandle.lost` is true of all afterwards: whoever still
+            works with one has not settled it.
         """
         own = self._own(handles)
         claims = [handle.claim for handle in own]
-        return _settled(own, self._parts.settler.release_many(self._name, claims))
+        released = self._parts.settler.release_many(self._name, claims)
+        for handle in own:
+            handle.learn(held=False)
+        return len(released)
 
     def heartbeat_many(self, handles: Iterable[JobHandle], at_least: Seconds | None = None) -> int:
         """Extend the claims of *handles* in one statement; see `Queue.heartbeat_many`."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from alkstore.errors import DatabaseError
+from alkstore.errors import DatabaseError, StoreClosed
 from alkstore.memory import ManualClock, MemoryStore
 from alkstore.memory.queue import MemoryQueue
 from alkstore.traits import JobHandle
@@ -157,9 +157,27 @@ def test_a_worker_outlives_a_claim_that_fails_and_an_exit_for_its_line(
 def test_an_exit_goes_its_way_in_the_main_thread(store: MemoryStore) -> None:
     """It may be the one of a signal's handler, which runs there amid whatever it interrupts."""
     outbox = store.outbox("events")
-    outbox.enqueue(1)
+    message = outbox.enqueue(1)
     with broken_log("alkstore", SystemExit(3)), pytest.raises(SystemExit):
         outbox.run_once("w", fail)
+    row = store.get_job(message)
+    assert row is not None
+    assert (row.state, row.attempts) == ("pending", 1), "it is held by nobody"
+
+
+def test_a_message_that_cannot_be_settled_is_told_of_all_the_same(
+    store: MemoryStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    outbox = store.outbox("events")
+    outbox.enqueue(1)
+
+    def fail_and_close(_: JobHandle) -> None:
+        store.close()
+        raise ValueError("no")
+
+    with pytest.raises(StoreClosed):
+        outbox.run_once("w", fail_and_close)
+    assert ["delivery of message" in line for line in caplog.messages] == [True]
 
 
 def test_a_line_is_said_to_come_from_whoever_said_it(

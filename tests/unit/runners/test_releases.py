@@ -53,6 +53,15 @@ def test_an_engine_that_cannot_release_many_releases_one_by_one(queue: Queue) ->
     assert released.status.failures == 0
 
 
+def test_there_too_a_handler_that_goes_on_can_see_that_its_claim_is_gone(queue: Queue) -> None:
+    released = Released(queue, cast("Queue", Plain(queue)))
+    held = released.claims.all()[0]
+    held.given_up = True
+    released.settlement.finish()
+    assert (held.handle.lost, held.handle.settled) == (True, False)
+    assert queue.stats().ready == 30
+
+
 def test_one_that_cannot_be_released_keeps_none_of_the_others(
     queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -112,6 +112,15 @@ class LocksContract(KeptLocksContract):
         engine.advance(100)
         assert other.try_lock("door", 1) is not None
 
+    def test_a_renewal_without_a_ttl_goes_by_the_one_that_the_lock_was_taken_with(
+        self, engine: EngineHarness, store: Store, other: Store
+    ) -> None:
+        handle = take(store, 10)
+        assert handle.renew(60)
+        assert handle.renew()
+        engine.advance(11)
+        assert other.try_lock("door", 1) is not None
+
     def test_a_renewal_may_shorten_the_lease(
         self, engine: EngineHarness, store: Store, other: Store
     ) -> None:

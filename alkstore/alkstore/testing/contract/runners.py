@@ -167,8 +167,10 @@ class RunnersContract(SupervisionContract, UnfinishedWorkContract):
         self, store: Store, queue: Queue
     ) -> None:
         began, go_on = threading.Event(), threading.Event()
+        handles: list[JobHandle] = []
 
-        def handler(_: JobHandle) -> None:
+        def handler(handle: JobHandle) -> None:
+            handles.append(handle)
             began.set()
             go_on.wait(LIMIT)
 
@@ -178,6 +180,10 @@ class RunnersContract(SupervisionContract, UnfinishedWorkContract):
         assert not runner.stop(0.05)
         wait_until(lambda: live(store, job).state == "pending")
         assert live(store, job).attempts == 0
+        # The handler, which goes on, can see it.
+        wait_until(lambda: handles[0].lost)
+        assert not handles[0].settled
+        assert not handles[0].ack()
         go_on.set()
         assert runner.join(LIMIT)
         assert claim(queue).id == job
