@@ -20,6 +20,7 @@ from alkstore_postgres.lock.leases import Lease as PostgresLease
 from alkstore_postgres.scheduler.tick import LeaseNotProven, Ticker
 from tests.support.postgres_harness import PostgresHarness
 from tests.support.two_engines import Pair
+from tests.support.waiting import wait_until
 from tests.support.walk.choices import (
     numbers,
     payloads,
@@ -133,6 +134,12 @@ class ScheduleRules(Ground):
             lambda: store.memory._leading.run(memory, OneTurn(memory)),
             lambda: store.postgres._parts.lead(postgres, OneTurn(postgres)),
         )
+        wait_until(self._nobody_leads)
+
+    def _nobody_leads(self) -> bool:
+        """Return whether the loop has given its lease back; it may leave that behind for a while."""
+        owners = {row[2] for row in self.engines._postgres_locks() if row[0] == SCHEDULER_LOCK}
+        return owners <= {None, "leader"}
 
     @rule(number=numbers)
     def take_the_scheduler_lease(self, number: int) -> None:

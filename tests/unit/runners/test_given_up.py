@@ -74,6 +74,7 @@ def test_nothing_is_settled_before_all_that_a_stop_without_time_gives_up_is_know
         queue.enqueue_many(range(5))
         worker.start()
         wait_until(lambda: queue.stats().running == 5)
+        wait_until(lambda: worker.health().details["running"] == 1)
         assert not worker.stop(0)
         assert order[:2] == ["give up", "settle"]
         assert queue.stats().ready == 5
