@@ -137,7 +137,7 @@ class ScheduleRules(Ground):
         wait_until(self._nobody_leads)
 
     def _nobody_leads(self) -> bool:
-        """Return whether the loop has given its lease back; it may leave that behind for a while."""
+        """Return whether the loop has given its lease back, which it may do late."""
         owners = {row[2] for row in self.engines._postgres_locks() if row[0] == SCHEDULER_LOCK}
         return owners <= {None, "leader"}
 
