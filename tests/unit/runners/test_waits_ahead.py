@@ -89,7 +89,7 @@ def test_after_a_stream_of_quick_jobs_slow_ones_are_for_every_worker(scene: Scen
     there = scene.other.start_worker("mail", lambda job: scene.work("there", job))
     wait_until(lambda: there.state == "working")
     queue.enqueue_many(["slow"] * SLOW)
-    wait_until(lambda: all(scene.began.values()))
+    wait_until(lambda: all(scene.began.values()), 30)
     assert queue.stats().ready == SLOW - 2
 
 
