@@ -88,6 +88,7 @@ class JobPool(Supervisor):
         self._muster_at = 0.0
         self._unmanned = False
         self._careful = True
+        self._pausing = False
 
     # -- for subclasses
 
@@ -107,8 +108,8 @@ class JobPool(Supervisor):
         """Return how many claims to hold ready beyond the free handlers."""
         return 0
 
-    def _nothing_came(self) -> None:
-        """Note that there is nothing to claim, and that what comes next may be of another kind."""
+    def _measure_anew(self) -> None:
+        """Forget how quick the jobs were: those that come after a pause may be of another kind."""
 
     # -- the machine
 
@@ -192,8 +193,9 @@ class JobPool(Supervisor):
         finally:
             self._claims.admit(handles)
         self._careful = not handles or any(map(_may_be_dangerous, handles))
-        if not handles:
-            self._nothing_came()
+        paused, self._pausing = self._pausing, not handles
+        if paused or not handles:  # the last before a pause may end in it
+            self._measure_anew()
 
     def _alive(self) -> None:
         self._status.alive(_PART)

@@ -64,7 +64,7 @@ class WorkerRunner(JobPool):
         return self._pace.ahead(self._claims.finished, time.monotonic())
 
     @override
-    def _nothing_came(self) -> None:
+    def _measure_anew(self) -> None:
         self._pace.begin_anew(self._claims.finished, time.monotonic())
 
     @override

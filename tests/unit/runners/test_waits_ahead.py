@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -10,7 +11,7 @@ import pytest
 
 from alkstore.memory import MemoryStore
 from alkstore.memory.queue import MemoryQueue
-from alkstore.runners import pool
+from alkstore.runners import WorkerRunner, pool
 from alkstore.stop_token import StopToken
 from alkstore.traits import JobHandle
 from tests.support.waiting import wait_until
@@ -89,7 +90,7 @@ def test_after_a_stream_of_quick_jobs_slow_ones_are_for_every_worker(scene: Scen
     there = scene.other.start_worker("mail", lambda job: scene.work("there", job))
     wait_until(lambda: there.state == "working")
     queue.enqueue_many(["slow"] * SLOW)
-    wait_until(lambda: all(scene.began.values()), 30)
+    wait_until(lambda: all(scene.began.values()))
     assert queue.stats().ready == SLOW - 2
 
 
@@ -106,3 +107,16 @@ def test_nor_are_they_kept_behind_the_last_of_the_stream_that_is_slow(
     scene.other.start_worker("mail", lambda job: scene.work("there", job), concurrency=5)
     wait_until(lambda: len(scene.began["there"]) == 5)
     assert worker.health().details["in_hand"] == 1
+
+
+def test_what_ends_in_a_pause_says_nothing_of_what_comes_after_it(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = scene.store.queue("mail")
+    worker = WorkerRunner(queue, print)
+    monkeypatch.setattr(worker, "_grow", lambda _more: None)
+    worker._admit([])
+    monkeypatch.setattr(worker._claims, "_finished", QUICK)  # the last of them, just now
+    queue.enqueue("slow")
+    worker._admit(queue.claim("w"))
+    assert worker._pace.ahead(worker._claims.finished, time.monotonic() + 0.1) == 0
