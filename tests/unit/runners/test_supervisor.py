@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import multiprocessing
 import os
 import sys
@@ -16,7 +15,6 @@ import pytest
 
 from alkstore._typing import override
 from alkstore.errors import InvalidOption, StoreClosed
-from alkstore.runners import status, supervisor
 from alkstore.runners.supervisor import Supervisor
 from alkstore.traits import Runner
 from tests.support.timing import Stopwatch
@@ -101,42 +99,6 @@ def test_whatever_a_body_raises_it_starts_again(
     health = one.health()
     assert health.healthy
     assert health.details["failures"] == 2
-
-
-@pytest.mark.parametrize("error", [TimeoutError, SystemExit, KeyboardInterrupt])
-@pytest.mark.parametrize("place", ["log", "rest"])
-def test_what_is_set_from_outside_while_a_failure_is_dealt_with_does_not_end_it(
-    runner: Callable[..., Plain],
-    monkeypatch: pytest.MonkeyPatch,
-    error: type[BaseException],
-    place: str,
-) -> None:
-    """Field case B08: a time limit of an application that comes late, and another one."""
-    due = ["one"]
-
-    def strike(*_: object, **__: object) -> float:
-        if due and threading.current_thread().name.startswith("alkstore plain"):
-            due.clear()
-            thread = ctypes.c_ulong(threading.get_ident())
-            kind = ctypes.py_object(error)
-            assert ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, kind) == 1
-        return 0.01
-
-    def body(self: Plain) -> None:
-        if self.turns == 1:
-            raise KeyError("the first")
-        self.idle()
-
-    one = runner(body)
-    if place == "rest":
-        monkeypatch.setattr(supervisor, "pause", strike)
-    else:
-        monkeypatch.setattr(status, "say", strike)
-    one.start()
-    wait_until(lambda: one.state == "working")
-    assert one.turns == 2
-    assert isinstance(one.last_error, error)
-    assert one.health().healthy
 
 
 def test_a_body_that_always_fails_is_tried_again_without_a_hot_loop(
