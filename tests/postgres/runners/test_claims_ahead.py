@@ -115,12 +115,15 @@ def test_slow_jobs_that_come_after_a_stream_of_quick_ones_are_for_every_worker(
             go_on.wait(60)
 
     monkeypatch.setattr(type(here), "claim_wait", spy)
+    here.enqueue_many(range(1_000))
     worker = start(here, handler)
-    # Again where the machine stood still amid the stream: what comes is no pause then, since
-    # nothing was claimed ahead before it.
+    wait_until(lambda: is_empty(here) and waits and waits[-1], 30)
+    # Again where the machine stood still amid the stream: nothing was claimed ahead then, so that
+    # the worker waits for as long as it takes at once, and this is no pause yet.
     while not worker._pausing:
         here.enqueue_many(range(1_000))
-        wait_until(lambda: is_empty(here) and waits and waits[-1], 30)
+        wait_until(lambda: is_empty(here) and waits[-1], 30)
+    assert worker.health().details["finished"] % 1_000 == 0
     slow = here.enqueue_many(["slow"] * 5)
     wait_until(lambda: began)
     others = there.claim("another", 5)
