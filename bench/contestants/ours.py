@@ -32,7 +32,7 @@ class Ours(Contestant):
         if self._store is None:
             self._store = alkstore_postgres.open(self.url, max_size=40)
             if not self.options.get("wakes", True):
-                _silence(self._store)
+                self.task_wakes(on=False)
         return self._store
 
     @override
@@ -86,6 +86,16 @@ class Ours(Contestant):
             time.sleep(0.001)
 
     # What only we have.
+
+    def task_wakes(self, on: bool) -> None:  # noqa: FBT001 - an argument of the task
+        """Have wakes sent as ever, or take them out: no option of the product, but they cost."""
+        sender: Any = self.store._parts.sender  # noqa: SLF001
+        if on:
+            sender.__dict__.pop("inline", None)
+            sender.__dict__.pop("merged", None)
+        else:
+            sender.inline = lambda _name: False
+            sender.merged = lambda _name, _job_id=None: None
 
     def task_start(self, part: str) -> None:
         """Start an idle part: a scheduler, a worker, a relay or a listener."""
@@ -148,13 +158,6 @@ class Ours(Contestant):
 def _listen(listener: Listener) -> None:
     for _wake in listener:
         pass
-
-
-def _silence(store: alkstore_postgres.PostgresStore) -> None:
-    """Take the wakes out: there is no such option in the product, but they have a price."""
-    sender: Any = store._parts.sender  # noqa: SLF001
-    sender.inline = lambda _name: False
-    sender.merged = lambda _name, _job_id=None: None
 
 
 def make(url: str, options: dict[str, Any]) -> Contestant:
