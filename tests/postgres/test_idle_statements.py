@@ -91,7 +91,10 @@ def test_an_idle_runner_sends_few_statements_a_minute(
     if state == "standby":
         leader = store.start_scheduler()
         wait_until(lambda: leader.state == "leading")
-    with alkstore_postgres.open(sql_probe.conninfo, schema, migrate=False) as watched:
+    # One connection: each is asked something once, and which one is handed out is not for sure.
+    with alkstore_postgres.open(
+        sql_probe.conninfo, schema, migrate=False, min_size=1, max_size=1
+    ) as watched:
         watched.queue("emails").size()
         watched._parts.hub.attach("x", lambda _name: None)
         assert watched._parts.hub.settle(5)
@@ -104,4 +107,4 @@ def test_an_idle_runner_sends_few_statements_a_minute(
             assert minute.over.wait(10)
             sent = list(traffic.statements)
         assert runner.last_error is None
-    assert 5 <= len(sent) <= most, sent
+    assert 5 <= len(sent) <= most, "\n".join(statement[:80] for statement in sent)
