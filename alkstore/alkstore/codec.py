@@ -69,7 +69,9 @@ class JsonCodec:
                 and at which path, and shows no value.
         """
         try:
-            raw = _ENCODER.encode(value).encode("utf-8")
+            # An id is a usual payload, for which the encoder makes more than it writes.
+            text = repr(value) if type(value) is int else _ENCODER.encode(value)
+            raw = text.encode("utf-8")
         except (ValueError, TypeError, RecursionError) as error:
             raise EncodeError(_refusal(value)) from error
         if isinstance(value, _CONTAINERS) and not _has_json_shape(value):

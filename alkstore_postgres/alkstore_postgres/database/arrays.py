@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Sized
-from itertools import repeat
+from itertools import chain, repeat
 
 from psycopg import postgres
 from psycopg.abc import Buffer
@@ -19,6 +19,7 @@ from psycopg.types.string import ByteaBinaryLoader
 from alkstore._typing import override
 
 _HEADER = struct.Struct("!iiIii")
+_LENGTH = struct.Struct("!i")
 _LONG = struct.Struct("!iq")
 _SIXTEEN = (16).to_bytes(4, "big")
 
@@ -84,8 +85,8 @@ class _BytesDumper(Dumper):
 
     @override
     def dump(self, obj: list[bytes]) -> Buffer:
-        parts = (part for item in obj for part in (len(item).to_bytes(4, "big"), item))
-        return _array(self.item, obj, parts)
+        lengths = map(_LENGTH.pack, map(len, obj))
+        return _array(self.item, obj, chain.from_iterable(zip(lengths, obj, strict=True)))
 
 
 class _LongDumper(Dumper):
