@@ -56,7 +56,8 @@ _POLL = 5.0
 class Raw(Contestant):
     """Options: ``notify`` (each enqueue wakes), ``copy`` (bulk by COPY), ``batch`` (jobs a
     claim), ``together`` (ack and claim in one statement, else in two), ``lazy`` (claims do
-    not wait for the disk), ``listen`` (wait for wakes when there is nothing).
+    not wait for the disk), ``listen`` (wait for wakes when there is nothing), ``ear`` (a
+    thread and a connection of their own do that).
     """  # noqa: D205 - a list of options
 
     def _connect(self) -> psycopg.Connection[Any]:
@@ -104,6 +105,9 @@ class Raw(Contestant):
         batch = int(self.options.get("batch", 1))
         together = bool(self.options.get("together"))
         claim = (_CLAIM_LAZILY if self.options.get("lazy") else _CLAIM).format(batch)
+        woken = threading.Event()
+        if self.options.get("ear"):
+            threading.Thread(target=self._hear, args=(woken,), daemon=True).start()
         with self._connect() as connection:
             if self.options.get("listen"):
                 connection.execute("LISTEN raw_jobs")
@@ -122,10 +126,19 @@ class Raw(Contestant):
                 for row in rows:
                     handle(int(row[1]))
                 if not rows:
-                    self._wait(connection)
+                    self._wait(connection, woken)
 
-    def _wait(self, connection: psycopg.Connection[Any]) -> None:
-        if self.options.get("listen"):
+    def _hear(self, woken: threading.Event) -> None:
+        with self._connect() as connection:
+            connection.execute("LISTEN raw_jobs")
+            for _ in connection.notifies():
+                woken.set()
+
+    def _wait(self, connection: psycopg.Connection[Any], woken: threading.Event) -> None:
+        if self.options.get("ear"):
+            woken.wait(0.5)
+            woken.clear()
+        elif self.options.get("listen"):
             # Now and then it looks for the end of the measurement; nothing is sent for that.
             for _ in connection.notifies(timeout=0.5, stop_after=1):
                 return

@@ -51,11 +51,11 @@ def run(bench: Bench) -> None:
 def _pairs(bench: Bench) -> None:
     """Measure what wakes cost: with them and without, in turns, in one process."""
     case = ours()
-    seconds = bench.pick(0.2, 0.4)
+    seconds = bench.pick(0.2, 0.3)
     try:
         with bench.lend(case) as (child, _url):
-            for turn in range(bench.pick(4, 16)):
-                for clients, metric in _SHARES.items():
+            for clients, metric in _SHARES.items():
+                for turn in range(bench.pick(4, 32)):
                     rates = {}
                     for on in (turn % 2 == 0, turn % 2 == 1):
                         child.call("wakes", on=on)

@@ -21,12 +21,14 @@ def run(bench: Bench) -> None:
     """Milliseconds from the enqueue call in one process to the start of the handler in
     another one that was idle, on the monotonic clock that both share. Jobs come at random
     times, 250 ms apart on average; and 60 ms apart, where most of our wakes are sent by a thread.
-    Raw: claims that do not wait for the disk, as ours; in the full run also such that do. The
-    peers take part in the first round only.
+    Raw: one thread that listens, claims and works, by claims that do not wait for the disk, as
+    ours; in the full run also by such that do, and with a thread of its own that listens, as a
+    store has it for all that wait. The peers take part in the first round only.
     """  # noqa: D205 - shown in the report as it is
     cases = [ours(), raw(notify=True, listen=True, lazy=True)]
     if bench.full:
         cases.append(raw("raw, durable claims", notify=True, listen=True))
+        cases.append(raw("raw, a listening thread", notify=True, ear=True, lazy=True))
     cases += bench.peers
     for turn in range(bench.pick(1, 3)):
         for case in list(cases):
