@@ -8,7 +8,7 @@ from unittest import mock
 
 import pytest
 
-from alkstore import InvalidOption, Store
+from alkstore import InvalidOption, Job, Store
 from alkstore.testing import (
     EngineHarness,
     assert_dead,
@@ -267,3 +267,28 @@ def test_where_there_may_be_more_dead_letters_than_are_looked_at_nothing_is_gues
         assert_dead(queue, count=20)
     assert queue.purge([letter.id for letter in assert_dead(queue, 5)]) == 1
     assert_dead(queue, count=19)
+
+
+@pytest.mark.parametrize("seconds", [float("nan"), float("inf"), 10**30])
+def test_what_no_duration_can_be_is_a_field_that_differs(store: Store, seconds: float) -> None:
+    queue = store.queue("mail")
+    queue.enqueue(1)
+    with pytest.raises(AssertionError, match="expected at least 1 live job"):
+        assert_enqueued(queue, visibility_timeout=seconds)
+
+
+def test_a_failed_assertion_compares_no_job_with_each_other_one(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared: list[Job] = []
+    same = Job.__eq__
+
+    def counted(one: Job, other: object) -> bool:
+        compared.append(one)
+        return same(one, other)
+
+    store.queue("mail").enqueue_many(range(300))
+    monkeypatch.setattr(Job, "__eq__", counted)
+    with pytest.raises(AssertionError, match="found 300"):
+        assert_not_enqueued(store.queue("mail"))
+    assert len(compared) <= 300

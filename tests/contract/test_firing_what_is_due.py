@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -44,6 +44,14 @@ def test_without_schedules_time_is_stepped_all_the_same() -> None:
     with MemoryStore(clock=clock) as store:
         assert fire_due(store, by=3600) == 0
     assert clock.now() == end
+
+
+def test_time_is_stepped_to_the_end_of_the_calendar_and_no_further() -> None:
+    clock = ManualClock(datetime(9999, 12, 31, 21, 30, tzinfo=timezone.utc))
+    with MemoryStore(clock=clock) as store:
+        store.schedule("report", "@every 1h", "mail", 1)
+        assert fire_due(store, by=timedelta(days=365)) == 1
+    assert clock.now() == datetime.max.replace(tzinfo=timezone.utc)
 
 
 def test_a_clock_that_goes_on_by_itself_is_not_stepped() -> None:

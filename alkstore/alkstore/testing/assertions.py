@@ -213,7 +213,10 @@ def _differences(
 def _is_same(actual: Any, wanted: Any) -> bool:
     """Return whether a field is as wanted; a duration may be told in seconds, as an option is."""
     if isinstance(actual, timedelta) and type(wanted) in (int, float):
-        return actual == timedelta(seconds=wanted)
+        try:
+            return actual == timedelta(seconds=wanted)
+        except (ValueError, OverflowError):  # NaN, or longer than any duration
+            return False
     return bool(actual == wanted)
 
 
@@ -284,7 +287,8 @@ def _refuse_to_guess(
 
 def _told_failure(found: list[Any], wanted: str, there: list[Job] | list[DeadJob]) -> str:
     # Those that it is about come first: no more than a few are shown.
-    others = [job for job in there if job not in found]
+    shown = {job.id for job in found}
+    others = [job for job in there if job.id not in shown]
     return f"expected {wanted}, found {len(found)}; there is:{_listed([*found, *others])}"
 
 

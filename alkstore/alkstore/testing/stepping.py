@@ -46,9 +46,10 @@ def fire_due(store: Scheduler, *, by: Seconds | None = None) -> int:
         store: A store with ``tick()``: the memory engine's or PostgreSQL's.
         by: Seconds or `timedelta` to step the clock by; the store must have a clock that can be
             stepped (``MemoryStore(clock=ManualClock())``). ``None``: fire what is due now.
+            Past the year 9999 the calendar ends.
 
     Returns:
-        How many jobs were fired.
+        How many jobs were fired here: a scheduler of the store that runs meanwhile may fire some.
 
     Raises:
         TypeError: The store cannot do this; nothing was fired.
@@ -62,7 +63,7 @@ def fire_due(store: Scheduler, *, by: Seconds | None = None) -> int:
     clock = getattr(store, "clock", None)
     if not isinstance(clock, SteppableClock):
         raise TypeError("the clock of this store cannot be stepped: give it a ManualClock")
-    end = clock.now() + length
+    end = _later(clock.now(), length)
     fired = store.tick()
     while True:
         following = min(filter(None, map(_following, store.schedules())), default=end)
@@ -71,6 +72,13 @@ def fire_due(store: Scheduler, *, by: Seconds | None = None) -> int:
         fired += store.tick()
         if following >= end:
             return fired
+
+
+def _later(now: datetime, length: timedelta) -> datetime:
+    try:
+        return now + length
+    except OverflowError:  # the end of the calendar
+        return datetime.max.replace(tzinfo=now.tzinfo)
 
 
 def _following(schedule: Schedule) -> datetime | None:
