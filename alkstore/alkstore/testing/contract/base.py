@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -33,6 +34,25 @@ LONGEST_TURN = 0.25
 longer, the machine did not let this process run, and nobody in it had the rest of that time."""
 
 
+SHORTEST_TURN = 1e-6
+"""After so many seconds the interpreter has threads of a race take turns."""
+
+
+@contextmanager
+def taking_turns() -> Iterator[None]:
+    """Have threads interrupt each other nearly everywhere, as they seldom do by themselves.
+
+    A step of a few microseconds is otherwise over before another thread gets its turn, locked
+    or not.
+    """
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(SHORTEST_TURN)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
+
+
 class Contract:
     """Base of the parts. A subclass gives the fixture ``engine``; the others follow from it."""
 
@@ -40,6 +60,12 @@ class Contract:
     def engine(self) -> Iterator[EngineHarness]:
         """Return a fresh harness; close it afterwards. To be overridden."""
         pytest.fail(f"{type(self).__name__} has no fixture `engine` that returns a harness")
+
+    @pytest.fixture
+    def turns(self) -> Iterator[None]:
+        """Have the threads of the test interrupt each other nearly everywhere."""
+        with taking_turns():
+            yield
 
     @pytest.fixture
     def store(self, engine: EngineHarness) -> Store:

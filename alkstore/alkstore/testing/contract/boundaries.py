@@ -223,6 +223,7 @@ class BoundariesContract(Contract):
         assert engine.tick(store) == 66
         assert (store.queue("fast").size(), store.queue("slow").size()) == (64, 2)
 
+    @pytest.mark.usefixtures("turns")
     def test_two_tickers_at_once_never_fire_a_boundary_twice(
         self, engine: EngineHarness, store: Store
     ) -> None:

@@ -102,6 +102,7 @@ class ClaimsContract(Contract):
         engine.advance(15)
         assert queue.claim("worker") == []
 
+    @pytest.mark.usefixtures("turns")
     def test_two_claimers_never_get_the_same_job(self, engine: EngineHarness, store: Store) -> None:
         stores = [store, *(engine.open() for _ in range(3))]
         begin, end = threading.Barrier(len(stores)), threading.Barrier(len(stores))

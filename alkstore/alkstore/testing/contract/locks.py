@@ -222,6 +222,7 @@ class LocksContract(KeptLocksContract):
             assert other.try_lock("door", 60) is None
         assert other.try_lock("door", 60) is not None
 
+    @pytest.mark.usefixtures("turns")
     def test_of_many_who_enter_one_handle_at_once_one_gets_in(self, store: Store) -> None:
         begin = threading.Barrier(4)
 
@@ -273,6 +274,7 @@ class LocksContract(KeptLocksContract):
         with pytest.raises(LockTimeout):
             waiter.result(PROMPT)
 
+    @pytest.mark.usefixtures("turns")
     @pytest.mark.parametrize("before", BEFORE.values(), ids=BEFORE)
     def test_of_many_who_come_at_once_one_gets_it(
         self,
@@ -293,6 +295,7 @@ class LocksContract(KeptLocksContract):
             (handle,) = (found for comer in comers if (found := comer.result()) is not None)
             assert handle.release()
 
+    @pytest.mark.usefixtures("turns")
     def test_one_store_serves_many_threads_with_locks(self, store: Store) -> None:
         begin = threading.Barrier(4)
         inside: list[int] = []

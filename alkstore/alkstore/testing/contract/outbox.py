@@ -80,6 +80,7 @@ class OutboxContract(Contract):
             assert (stats.ready, stats.running) == (3 - count, 0)
         assert not outbox.run_once("worker", lambda handle: seen.append(handle.id))
 
+    @pytest.mark.usefixtures("turns")
     def test_one_store_serves_many_threads_with_an_outbox(self, store: Store) -> None:
         begin = threading.Barrier(4)
         delivered: list[int] = []

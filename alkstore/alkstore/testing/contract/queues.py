@@ -224,6 +224,7 @@ class QueuesContract(PeekingContract):
         dead = {letter.id: letter.error for letter in queue.dead()}
         assert dead == {late: "expired", retried: "expired"}
 
+    @pytest.mark.usefixtures("turns")
     def test_one_store_serves_many_threads(self, store: Store) -> None:
         begin = threading.Barrier(8)
 

@@ -147,6 +147,7 @@ class RegistrationContract(RegisteringAgainContract, PausingContract):
         assert engine.tick(store) == 0
         assert store.queue("q").size() == 1
 
+    @pytest.mark.usefixtures("turns")
     def test_one_store_serves_many_threads_with_schedules(
         self, engine: EngineHarness, store: Store
     ) -> None:

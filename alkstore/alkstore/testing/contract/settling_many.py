@@ -258,6 +258,7 @@ class SettlingManyContract(Contract):
             with refused(InvalidOption, foreign):
                 call(queue, [foreign])
 
+    @pytest.mark.usefixtures("turns")
     @pytest.mark.parametrize("calls", PAIRS.values(), ids=PAIRS)
     def test_of_two_who_settle_one_claim_at_once_one_succeeds(
         self, queue: Queue, calls: tuple[Callable[[JobHandle], bool], Callable[[JobHandle], bool]]
@@ -278,6 +279,7 @@ class SettlingManyContract(Contract):
         results = zip(*(settler.result() for settler in settlers), strict=True)
         assert [sorted(result) for result in results] == [[False, True]] * rounds
 
+    @pytest.mark.usefixtures("turns")
     def test_of_two_who_settle_the_same_claims_at_once_one_succeeds_with_each(
         self, queue: Queue
     ) -> None:
