@@ -165,6 +165,36 @@ class Background(Generic[T]):
         return self._result[0]
 
 
+def seen_during(work: Callable[[], object], look: Callable[[], T]) -> list[T]:
+    """Return what a thread has seen that looks again and again before, while and after *work*.
+
+    The two take turns; what was seen twice in succession is returned once.
+    """
+    looked, done = threading.Event(), threading.Event()
+    seen: list[T] = []
+
+    def watch() -> None:
+        last = False
+        while not last:
+            last = done.is_set()
+            try:
+                found = look()
+            finally:
+                looked.set()
+            if not seen or seen[-1] != found:
+                seen.append(found)
+
+    with taking_turns():
+        watcher = Background(watch)
+        try:
+            assert looked.wait(LIMIT)
+            work()
+        finally:
+            done.set()
+        watcher.result()
+    return seen
+
+
 @contextmanager
 def refused(error: type[BaseException], given: object) -> Iterator[None]:
     """Fail unless the block raises *error* for what was *given*."""

@@ -173,6 +173,18 @@ class BoundariesContract(Contract):
         (message,) = told(caplog, "the report")
         assert "36" in message
 
+    def test_what_the_latest_boundary_leaves_behind_is_logged(
+        self, engine: EngineHarness, store: Store, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        store.schedule("the report", "@every 1m", "q", 1, catch_up="latest")
+        engine.advance(61)
+        assert engine.tick(store) == 1
+        assert not told(caplog, "the report")
+        engine.advance(37 * 60)
+        assert engine.tick(store) == 1
+        (message,) = told(caplog, "the report")
+        assert "36" in message
+
     def test_nothing_that_was_skipped_fires_later(
         self, engine: EngineHarness, store: Store
     ) -> None:

@@ -80,6 +80,18 @@ class GoingClockContract(Contract):
         waiter = Background(lambda: queue.claim_wait("worker", timeout=LIMIT))
         assert [handle.id for handle in waiter.result(1 + PROMPT)] == [job]
 
+    @pytest.mark.parametrize("before", [None, 3600], ids=["nothing", "a later job"])
+    def test_who_waits_already_sleeps_no_longer_than_until_a_new_job_is_due(
+        self, store: Store, other: Store, before: float | None
+    ) -> None:
+        queue = store.queue("mail")
+        if before is not None:
+            queue.enqueue(1, delay=before)
+        waiter = Background(lambda: queue.claim_wait("worker", timeout=LIMIT))
+        fall_asleep()
+        job = other.queue("mail").enqueue(2, delay=1)
+        assert [handle.id for handle in waiter.result(1 + PROMPT)] == [job]
+
     def test_who_waits_for_a_job_sleeps_no_longer_than_until_a_claim_lapses(
         self, store: Store
     ) -> None:

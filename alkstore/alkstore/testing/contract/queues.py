@@ -11,7 +11,7 @@ import pytest
 from alkstore._typing import override
 from alkstore.codec import JsonCodec
 from alkstore.errors import EncodeError, InvalidOption
-from alkstore.testing.contract.base import Background, claim, live, spanning
+from alkstore.testing.contract.base import Background, claim, live, seen_during, spanning
 from alkstore.testing.contract.peeking import PeekingContract
 from alkstore.testing.harness import EngineHarness
 from alkstore.traits import Queue, Store
@@ -74,6 +74,13 @@ class QueuesContract(PeekingContract):
         jobs = engine.open(codec=looking).queue("mail").enqueue_many(range(6000))
         assert looking.seen == {0}
         assert other.queue("mail").size() == len(jobs) == 6000
+
+    def test_nobody_sees_a_part_of_many_while_they_are_stored(
+        self, other: Store, queue: Queue
+    ) -> None:
+        looking = other.queue("mail")
+        seen = seen_during(lambda: queue.enqueue_many(range(6000)), looking.size)
+        assert seen == [0, 6000]
 
     @pytest.mark.parametrize("payloads", [None, 5])
     def test_enqueue_many_takes_what_can_be_iterated_over(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from alkstore.testing.contract.base import (
     claim,
     fall_asleep,
     live,
+    seen_during,
     spanning,
 )
 from alkstore.testing.contract.wakes import take_what_was_said
@@ -43,6 +45,18 @@ def rolled_back(store: Store) -> Iterator[Any]:
             raise Rollback  # noqa: TRY301 - it ends the block
     except Rollback:
         return
+
+
+End = Callable[[Store], AbstractContextManager[Any]]
+"""Lends a transaction of a store, and ends it with the block."""
+
+
+def committed(store: Store) -> AbstractContextManager[Any]:
+    """Lend a transaction that is committed at the end of the block."""
+    return store.transaction()
+
+
+ENDS: dict[str, End] = {"committed": committed, "rolled back": rolled_back}
 
 
 class TransactionsContract(Contract):
@@ -76,6 +90,55 @@ class TransactionsContract(Contract):
             claimed = other.queue(name).claim("worker", 10)
             found = [(one.id, one.payload) for one in claimed]
             assert found == list(zip(jobs, payloads, strict=True))
+
+    def test_nobody_sees_a_part_of_a_commit(self, store: Store, other: Store) -> None:
+        def work() -> None:
+            with store.transaction() as tx:
+                for n in range(300):
+                    store.enqueue_tx(tx, "mail", n)
+
+        assert seen_during(work, other.queue("mail").size) == [0, 300]
+
+    @pytest.mark.parametrize("outer", ENDS.values(), ids=ENDS)
+    @pytest.mark.parametrize("inner", ENDS.values(), ids=ENDS)
+    def test_of_two_open_transactions_each_ends_with_its_own(
+        self, store: Store, other: Store, outer: End, inner: End
+    ) -> None:
+        for second in (store, other):
+            with outer(store) as first_tx:
+                first = [store.enqueue_tx(first_tx, "mail", 1)]
+                with inner(second) as second_tx:
+                    within = [second.enqueue_tx(second_tx, "mail", 2)]
+                    first.append(store.enqueue_tx(first_tx, "mail", 3))
+                    within.append(second.outbox_enqueue_tx(second_tx, "mail", 4))
+                found = [other.get_job(job) is not None for job in first + within]
+                assert found == [False] * 2 + [inner is committed] * 2
+                first.append(store.enqueue_tx(first_tx, "mail", 5))
+            found = [other.get_job(job) is not None for job in first + within]
+            assert found == [outer is committed] * 3 + [inner is committed] * 2
+
+    @pytest.mark.usefixtures("turns")
+    def test_of_open_transactions_of_several_threads_each_ends_with_its_own(
+        self, store: Store, other: Store
+    ) -> None:
+        ends = [committed, rolled_back, committed, rolled_back]
+        open_now, ended = threading.Barrier(len(ends)), threading.Barrier(len(ends))
+
+        def work(end: End) -> list[int]:
+            jobs: list[int] = []
+            for _ in range(5):
+                with end(store) as tx:
+                    jobs += [store.enqueue_tx(tx, "mail", n) for n in range(5)]
+                    open_now.wait(LIMIT)
+                    jobs += [store.enqueue_tx(tx, "mail", n) for n in range(5)]
+                ended.wait(LIMIT)
+            return jobs
+
+        threads = [Background(lambda end=end: work(end)) for end in ends]  # type: ignore[misc]
+        for end, thread in zip(ends, threads, strict=True):
+            found = {other.get_job(job) is not None for job in thread.result()}
+            assert found == {end is committed}
+        assert other.queue("mail").size() == 100
 
     def test_a_delay_counts_from_the_enqueue_not_from_the_commit(
         self, engine: EngineHarness, store: Store

@@ -106,6 +106,20 @@ class WaitingContract(Contract):
                 stop.cancel()
         assert done == jobs
 
+    def test_an_iteration_claims_one_job_at_a_time(self, other: Store, queue: Queue) -> None:
+        stop = StopToken()
+        jobs = queue.enqueue_many(range(4))
+        for number, handle in enumerate(queue.jobs("worker", stop=stop)):
+            assert handle.id == jobs[number]
+            stats = other.queue("mail").stats()
+            assert (stats.ready, stats.running) == (3 - number, 1)
+            if number == 1:
+                stop.cancel()
+                # What it has not come to is for anybody.
+                rest = other.queue("mail").claim("another", 10)
+                assert [later.id for later in rest] == jobs[2:]
+            assert handle.ack()
+
     def test_an_iteration_that_waits_is_woken_and_goes_on(self, other: Store, queue: Queue) -> None:
         stop = StopToken()
         done: list[int] = []
