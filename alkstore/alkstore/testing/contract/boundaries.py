@@ -242,17 +242,19 @@ class BoundariesContract(Contract):
         for number in range(20):
             store.schedule(f"s{number}", "@every 1m", "q", number)
         stores = [store, *(engine.open() for _ in range(2))]
-        engine.advance(61)
         begin = threading.Barrier(len(stores))
+        engine.advance(1)
 
         def tick(of: Store) -> int:
             begin.wait()
             return engine.tick(of)
 
-        tickers = [Background(lambda of=each: tick(of)) for each in stores]  # type: ignore[misc]
-        total = sum(ticker.result() for ticker in tickers)
-        assert total + engine.tick(store) == 20
-        assert store.queue("q").size() == 20
+        for turn in range(1, 6):
+            engine.advance(60)
+            tickers = [Background(lambda of=each: tick(of)) for each in stores]  # type: ignore[misc]
+            total = sum(ticker.result() for ticker in tickers)
+            assert total + engine.tick(store) == 20
+            assert store.queue("q").size() == turn * 20
 
     def test_a_fire_wakes_who_waits_on_the_queue(
         self, engine: EngineHarness, store: Store, other: Store

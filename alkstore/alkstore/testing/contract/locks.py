@@ -283,17 +283,29 @@ class LocksContract(KeptLocksContract):
         before: Callable[[EngineHarness, Store], object],
     ) -> None:
         stores = [store, *(engine.open() for _ in range(3))] * 2
-        begin = threading.Barrier(len(stores))
+        begin, end = (threading.Barrier(len(stores) + 1) for _ in range(2))
+        rounds = 60
+        taken: list[LockHandle] = []
+        releases: list[list[bool]] = []
 
-        def come(who: Store) -> LockHandle | None:
-            begin.wait(LIMIT)
-            return who.try_lock("door", 60)
+        def come(who: Store) -> None:
+            for _ in range(rounds):
+                begin.wait(LIMIT)
+                handle = who.try_lock("door", 60)
+                if handle is not None:
+                    taken.append(handle)
+                end.wait(LIMIT)
 
-        for _ in range(5):
+        comers = [Background(lambda who=each: come(who)) for each in stores]  # type: ignore[misc]
+        for _ in range(rounds):
             before(engine, store)
-            comers = [Background(lambda who=each: come(who)) for each in stores]  # type: ignore[misc]
-            (handle,) = (found for comer in comers if (found := comer.result()) is not None)
-            assert handle.release()
+            begin.wait(LIMIT)
+            end.wait(LIMIT)
+            releases.append([handle.release() for handle in taken])
+            taken.clear()
+        for comer in comers:
+            comer.result()
+        assert releases == [[True]] * rounds
 
     @pytest.mark.usefixtures("turns")
     def test_one_store_serves_many_threads_with_locks(self, store: Store) -> None:

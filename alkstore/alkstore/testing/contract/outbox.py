@@ -88,7 +88,7 @@ class OutboxContract(Contract):
         def work() -> list[int]:
             outbox = store.outbox("mail")
             begin.wait(LIMIT)
-            sent = [outbox.enqueue(number) for number in range(10)]
+            sent = [outbox.enqueue(number) for number in range(25)]
             while outbox.run_once("worker", lambda handle: delivered.append(handle.id)):
                 pass
             return sent
@@ -98,7 +98,7 @@ class OutboxContract(Contract):
         while store.outbox("mail").run_once("worker", lambda handle: delivered.append(handle.id)):
             pass
         assert sorted(delivered) == sorted(sent)
-        assert len(set(sent)) == 40
+        assert len(set(sent)) == 100
 
     def test_a_queue_of_the_same_name_has_dead_letters_of_its_own(
         self, store: Store, outbox: Outbox

@@ -263,7 +263,7 @@ class SettlingManyContract(Contract):
     def test_of_two_who_settle_one_claim_at_once_one_succeeds(
         self, queue: Queue, calls: tuple[Callable[[JobHandle], bool], Callable[[JobHandle], bool]]
     ) -> None:
-        rounds = 20
+        rounds = 100
         queue.enqueue_many(range(rounds))
         handles = queue.claim("worker", rounds)
         begin = threading.Barrier(len(calls))
@@ -283,7 +283,7 @@ class SettlingManyContract(Contract):
     def test_of_two_who_settle_the_same_claims_at_once_one_succeeds_with_each(
         self, queue: Queue
     ) -> None:
-        rounds, size = 20, 5
+        rounds, size = 40, 5
         queue.enqueue_many(range(rounds * size))
         batches = [queue.claim("worker", size) for _ in range(rounds)]
         begin = threading.Barrier(2)
