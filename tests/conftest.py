@@ -1,4 +1,4 @@
-"""Fixtures for the whole suite: a real server, and a schema of its own for each test."""
+"""Fixtures for the whole suite: a real server, and for each test a schema to itself."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import secrets
 import signal
 import threading
 from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,17 @@ from psycopg_pool import ConnectionPool
 
 import alkstore_postgres
 from alkstore_postgres import PostgresStore, embedded
+from tests.support import postgres_harness
 from tests.support import server as test_server
 from tests.support.leftovers import Leftovers
 from tests.support.processes import Children
 from tests.support.proxy import Proxy
 from tests.support.reachable import copy_home, open_folder
+from tests.support.schemas import Schemas
 from tests.support.server import TestServer
 from tests.support.sql_probe import SqlProbe
+
+pytest_plugins = ["tests.support.sharing_out"]
 
 # Fixtures of tests that need a server, and of tests that need one to take down.
 _NEED_SERVER = {"server"}
@@ -69,8 +74,30 @@ def conninfo(server: TestServer) -> str:
     return server.url
 
 
+@pytest.fixture(scope="session")
+def schemas(conninfo: str) -> Iterator[Schemas]:
+    """Migrated schemas, for one test after another."""
+    with closing(Schemas(conninfo)) as schemas:
+        yield schemas
+
+
+@pytest.fixture(scope="session")
+def clocked_schemas(conninfo: str) -> Iterator[Schemas]:
+    """Migrated schemas with a clock that a harness has its hands on."""
+    with closing(Schemas(conninfo, with_more=postgres_harness.CLOCK)) as schemas:
+        yield schemas
+
+
 @pytest.fixture
-def schema(conninfo: str) -> Iterator[str]:
+def schema(schemas: Schemas) -> Iterator[str]:
+    """The name of a migrated schema with nothing in it, which no other test uses meanwhile."""
+    name = schemas.take()
+    yield name
+    schemas.give_back(name)
+
+
+@pytest.fixture
+def new_schema(conninfo: str) -> Iterator[str]:
     """A name that no other test uses; what was made under it is dropped at the end."""
     name = f"t {secrets.token_hex(6)}"
     yield name

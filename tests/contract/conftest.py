@@ -18,7 +18,7 @@ def engine(request: pytest.FixtureRequest) -> Iterator[Harness]:
     if request.param == "memory":
         harness: Harness = MemoryHarness()
     else:
-        harness = PostgresHarness(request.getfixturevalue("conninfo"))
+        harness = PostgresHarness(request.getfixturevalue("clocked_schemas"))
     yield harness
     harness.close()
 

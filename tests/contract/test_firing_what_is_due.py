@@ -12,6 +12,7 @@ from alkstore import InvalidOption, Store
 from alkstore.memory import ManualClock, MemoryStore
 from alkstore.testing import EngineHarness, assert_enqueued, fire_due
 from tests.support.postgres_harness import PostgresHarness
+from tests.support.schemas import Schemas
 
 
 def test_what_is_due_now_is_fired(engine: EngineHarness, store: Store) -> None:
@@ -72,8 +73,10 @@ def test_what_is_no_duration_is_refused_before_anything_fires(by: Any) -> None:
         assert fire_due(store, by=0) == 1
 
 
-def test_the_clock_of_a_server_is_not_stepped_and_nothing_fires(conninfo: str) -> None:
-    with closing(PostgresHarness(conninfo)) as harness:
+def test_the_clock_of_a_server_is_not_stepped_and_nothing_fires(
+    clocked_schemas: Schemas,
+) -> None:
+    with closing(PostgresHarness(clocked_schemas)) as harness:
         store = harness.open()
         store.schedule("report", "@every 1h", "mail", 1)
         harness.advance(3600)

@@ -24,7 +24,7 @@ def elsewhere(engine: Harness, request: pytest.FixtureRequest) -> Iterator[Store
     if isinstance(engine, MemoryHarness):
         harness: Harness = MemoryHarness()
     else:
-        harness = PostgresHarness(request.getfixturevalue("conninfo"))
+        harness = PostgresHarness(request.getfixturevalue("clocked_schemas"))
     yield harness.open()
     harness.close()
 

@@ -15,6 +15,7 @@ from alkstore.testing.contract import (
     WaitingContract,
 )
 from tests.support.postgres_harness import PostgresHarness
+from tests.support.schemas import Schemas
 
 
 class TestPostgresEngine(EngineContract):
@@ -22,8 +23,8 @@ class TestPostgresEngine(EngineContract):
 
     @pytest.fixture
     @override
-    def engine(self, conninfo: str) -> Iterator[EngineHarness]:
-        harness = PostgresHarness(conninfo)
+    def engine(self, clocked_schemas: Schemas) -> Iterator[EngineHarness]:
+        harness = PostgresHarness(clocked_schemas)
         yield harness
         harness.close()
 
@@ -33,7 +34,7 @@ class TestOnAClockThatGoesOn(BoundariesContract, GoingClockContract, WaitingCont
 
     @pytest.fixture
     @override
-    def engine(self, conninfo: str) -> Iterator[EngineHarness]:
-        harness = PostgresHarness(conninfo, frozen=False)
+    def engine(self, clocked_schemas: Schemas) -> Iterator[EngineHarness]:
+        harness = PostgresHarness(clocked_schemas, frozen=False)
         yield harness
         harness.close()

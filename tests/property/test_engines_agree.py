@@ -21,6 +21,7 @@ from hypothesis.stateful import initialize, rule, run_state_machine_as_test
 from alkstore_postgres import PostgresStore
 from tests.support.postgres_harness import PostgresHarness
 from tests.support.schedules import ScheduleTable
+from tests.support.schemas import Schemas
 from tests.support.two_engines import STORES
 from tests.support.walk.choices import (
     QUEUES,
@@ -85,9 +86,9 @@ class EnginesAgree(
 
 
 @pytest.fixture
-def harness(conninfo: str) -> Iterator[PostgresHarness]:
+def harness(clocked_schemas: Schemas) -> Iterator[PostgresHarness]:
     """The Postgres engine with hands on its clock."""
-    harness = PostgresHarness(conninfo)
+    harness = PostgresHarness(clocked_schemas)
     yield harness
     harness.close()
 

@@ -1,8 +1,7 @@
-"""The PostgreSQL engine with hands on its clock: one harness for each schema."""
+"""The PostgreSQL engine with hands on its clock: one harness for a schema."""
 
 from __future__ import annotations
 
-import secrets
 from contextlib import ExitStack
 from datetime import datetime
 from typing import Any
@@ -17,12 +16,11 @@ from alkstore.traits import Store
 from alkstore_postgres import PostgresStore
 from alkstore_postgres.database import store_clock
 from alkstore_postgres.wakes.channel import wake_channel
+from tests.support.schemas import Schemas
 
-# The clock is a row: `at` where it stands still, `ahead` of the server's where it goes on.
-_CLOCK = """
-CREATE SCHEMA {schema};
+CLOCK = """
 CREATE TABLE {schema}.clock (at timestamp with time zone, ahead interval NOT NULL);
-INSERT INTO {schema}.clock VALUES (CASE WHEN {frozen} THEN {start} END, '0');
+INSERT INTO {schema}.clock VALUES (NULL, '0');
 CREATE FUNCTION {schema}.of_statement() RETURNS timestamp with time zone
     STABLE PARALLEL SAFE LANGUAGE sql SET search_path = pg_catalog
     AS $$ SELECT coalesce(at, statement_timestamp() + ahead) FROM {schema}.clock $$;
@@ -30,6 +28,8 @@ CREATE FUNCTION {schema}.of_moment() RETURNS timestamp with time zone
     VOLATILE LANGUAGE sql SET search_path = pg_catalog
     AS $$ SELECT coalesce(at, clock_timestamp() + ahead) FROM {schema}.clock $$;
 """
+"""What a schema for a harness holds besides: the clock is a row, `at` where it stands still,
+`ahead` of the server's where it goes on."""
 
 # Whoever waits is told to look again: it cannot know that time has passed.
 _WAKE_ALL = """
@@ -40,33 +40,29 @@ SELECT pg_notify({channel}, name) FROM (
 
 
 class PostgresHarness:
-    """An `alkstore.testing.EngineHarness` of PostgreSQL, in a schema of its own.
+    """An `alkstore.testing.EngineHarness` of PostgreSQL, in a schema to itself.
 
     Args:
-        conninfo: Where the server is.
+        schemas: Schemas with a `CLOCK`.
         frozen: Let the store clock stand still between two calls of `advance`, to the
             microsecond; otherwise it goes on by itself, ahead of the server's.
         start: Where a frozen clock starts; ``None``: the server's time.
     """
 
     def __init__(
-        self, conninfo: str, *, frozen: bool = True, start: datetime | None = None
+        self, schemas: Schemas, *, frozen: bool = True, start: datetime | None = None
     ) -> None:
-        self._conninfo = conninfo
-        self.schema = f"t {secrets.token_hex(6)}"
-        self._clock = f"{self.schema} clock"
-        self._tables = False
+        self._conninfo = schemas.conninfo
+        self.schema = schemas.take()
         self._closing = ExitStack()
-        self._connection: psycopg.Connection[Any] = self._closing.enter_context(
-            psycopg.connect(conninfo, autocommit=True)
-        )
-        self._closing.callback(self._drop)
+        self._closing.callback(schemas.give_back, self.schema)
+        self._connection = schemas.connected()
         self._run(
-            _CLOCK,
+            "UPDATE {schema}.clock SET at = CASE WHEN {frozen} THEN {start} END, ahead = '0'",
             frozen=sql.Literal(frozen),
             start=sql.SQL("pg_catalog.now()") if start is None else sql.Literal(start),
         )
-        quoted = sql.Identifier(self._clock).as_string(self._connection)
+        quoted = sql.Identifier(self.schema).as_string(self._connection)
         functions = store_clock.ClockFunctions(f"{quoted}.of_statement()", f"{quoted}.of_moment()")
         self._closing.enter_context(store_clock.replaced(self.schema, functions))
 
@@ -83,7 +79,6 @@ class PostgresHarness:
         if max_payload_bytes is not None:
             options["max_payload_bytes"] = max_payload_bytes
         store = alkstore_postgres.open(self._conninfo, self.schema, **options)
-        self._tables = True
         return self._closing.enter_context(store)
 
     def now(self) -> datetime:
@@ -100,13 +95,11 @@ class PostgresHarness:
             " ahead = ahead + make_interval(secs => {seconds})",
             seconds=sql.Literal(seconds),
         )
-        if self._tables:
-            query = sql.SQL(_WAKE_ALL).format(
-                schema=sql.Identifier(self.schema),
-                channel=sql.Literal(wake_channel(self.schema)),
-                scheduler=sql.Literal(SCHEDULER_LOCK),
-            )
-            self._connection.execute(query)
+        self._run(
+            _WAKE_ALL,
+            channel=sql.Literal(wake_channel(self.schema)),
+            scheduler=sql.Literal(SCHEDULER_LOCK),
+        )
 
     def tick(self, store: Store) -> int:
         """Fire what is due without any lease; return how many jobs were fired."""
@@ -136,15 +129,9 @@ class PostgresHarness:
         assert self._connection.execute(query.format(table), [self.now(), name]).rowcount == 1
 
     def close(self) -> None:
-        """Close the stores and drop what was made."""
+        """Close the stores and give the schema back."""
         self._closing.close()
 
     def _run(self, text: str, **values: sql.Composable) -> psycopg.Cursor[Any]:
-        query = sql.SQL(text).format(schema=sql.Identifier(self._clock), **values)
+        query = sql.SQL(text).format(schema=sql.Identifier(self.schema), **values)
         return self._connection.execute(query)
-
-    def _drop(self) -> None:
-        self._connection.execute("SET lock_timeout = '20s'")
-        for name in (self.schema, self._clock):
-            drop = sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(name))
-            self._connection.execute(drop)

@@ -94,12 +94,12 @@ def test_nothing_is_left_in_the_sessions_of_the_pooler(
     assert {row[1:] for row in seen if row} == {('"$user", public', "on", "0", 0)}
 
 
-def test_many_migrate_once_behind_a_pooler(pooled: str, conninfo: str, schema: str) -> None:
+def test_many_migrate_once_behind_a_pooler(pooled: str, conninfo: str, new_schema: str) -> None:
     """Field case B98."""
     with ThreadPoolExecutor(8) as several:
-        outcomes = list(several.map(alkstore_postgres.migrate, [pooled] * 8, [schema] * 8))
+        outcomes = list(several.map(alkstore_postgres.migrate, [pooled] * 8, [new_schema] * 8))
     assert sorted(map(bool, outcomes)) == [False] * 7 + [True]
-    assert catalogue(conninfo, schema)
+    assert catalogue(conninfo, new_schema)
 
 
 def test_preparing_that_was_left_on_mixes_nothing_up(conninfo: str, schema: str) -> None:
