@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 
+import psycopg
 import pytest
 from psycopg import sql
 
 import alkstore_postgres
+from tests.support import schemas
 from tests.support.catalogue import catalogue
 from tests.support.schemas import Schemas
 
@@ -67,6 +69,10 @@ def test_rows_are_gone_and_jobs_are_numbered_from_the_beginning(
         "GRANT USAGE ON SCHEMA {s} TO PUBLIC",
         "UPDATE {s}.migrations SET version = 7",
         "VACUUM {s}.jobs",
+        "ALTER DEFAULT PRIVILEGES IN SCHEMA {s} GRANT SELECT ON TABLES TO PUBLIC",
+        "CREATE STATISTICS {s}.more ON queue, priority FROM {s}.jobs",
+        "CREATE COLLATION {s}.more (LOCALE = 'C')",
+        "COMMENT ON TABLE {s}.jobs IS 'more'",
         "INSERT INTO {s}.locks VALUES (1, now(), now(), 'a', 'b'); ANALYZE {s}.locks",
     ],
 )
@@ -80,8 +86,33 @@ def test_what_somebody_has_changed_is_not_used_again(own: Schemas, change: str) 
     own.give_back(name)
     other = own.take()
     assert other != name
-    assert not catalogue(own.conninfo, name)
     assert catalogue(own.conninfo, other) == expected
+
+
+def test_where_somebody_is_busy_nobody_else_is_let_in(own: Schemas, conninfo: str) -> None:
+    name = own.take()
+    own.give_back(name)
+    with psycopg.connect(conninfo) as busy:
+        busy.execute(sql.SQL("SELECT FROM {}").format(sql.Identifier(name, "jobs")))
+        other = own.take()
+        assert other != name
+        own.give_back(other)
+        assert own.take() == other
+
+
+def test_a_lock_that_is_not_given_back_costs_nobody_else_his_test(
+    own: Schemas, conninfo: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schemas, "_BUSY", "SELECT false")
+    name = own.take()
+    own.give_back(name)
+    own.connected().execute("SET lock_timeout = '50ms'")
+    with psycopg.connect(conninfo) as busy:
+        busy.execute(sql.SQL("LOCK TABLE {}").format(sql.Identifier(name, "jobs")))
+        other = own.take()
+        assert other != name
+        own.give_back(other)
+        assert own.take() == other
 
 
 def test_what_has_grown_is_not_used_again(own: Schemas) -> None:
@@ -97,5 +128,10 @@ def test_what_has_grown_is_not_used_again(own: Schemas) -> None:
 def test_when_all_sessions_were_ended_there_is_a_new_one(own: Schemas) -> None:
     name = own.take()
     own.connected().close()
+    own.give_back(name)
+    assert own.take() == name
+    own.connected().execute("BEGIN")
+    with pytest.raises(psycopg.errors.UndefinedTable):
+        own.connected().execute("SELECT FROM nowhere")
     own.give_back(name)
     assert own.take() == name

@@ -55,37 +55,56 @@ SELECT string_agg(fact, E'\\n' ORDER BY fact COLLATE "C") FROM (
     SELECT concat_ws(' ', 'statistic', starelid, staattnum)
     FROM pg_statistic JOIN class ON starelid = class.oid
     UNION ALL
+    SELECT concat_ws(' ', 'dependent', classid, objid, objsubid) FROM pg_depend
+    WHERE (refclassid = 'pg_namespace'::regclass AND refobjid IN (SELECT id FROM space))
+        OR (refclassid = 'pg_class'::regclass AND refobjid IN (SELECT oid FROM class))
+    UNION ALL
+    SELECT concat_ws(' ', 'comment', objoid, objsubid, description) FROM pg_description
+    WHERE objoid IN (SELECT id FROM space UNION ALL SELECT oid FROM class)
+    UNION ALL
     SELECT concat_ws(' ', 'migration', migrations.*, migrations.xmin) FROM {schema}.migrations
 ) AS facts (fact)
 """
 
+# The most that a table or an index has grown by is what counts: plans follow single ones.
 _PAGES = """
-SELECT sum(pg_relation_size(pg_class.oid)) / 8192
+SELECT array_agg(
+    pg_relation_size(pg_class.oid) / current_setting('block_size')::integer ORDER BY pg_class.oid
+)
 FROM pg_class JOIN pg_namespace AS space ON relnamespace = space.oid
 WHERE nspname = {name} AND relkind IN ('r', 'i')
 """
 
+_MORE_PAGES = 4
+
+# Whoever holds a lock has not ended what it does there: a session that was left behind, or the
+# statement of a process that was killed.
+_BUSY = """
+SELECT EXISTS (
+    SELECT FROM pg_locks
+    JOIN pg_class ON pg_class.oid = relation
+    JOIN pg_namespace AS space ON relnamespace = space.oid
+    WHERE nspname = {name} AND pid <> pg_backend_pid()
+)
+"""
+
 _EMPTY = """
-BEGIN;
 DELETE FROM {schema}.jobs;
 DELETE FROM {schema}.dead_jobs;
 DELETE FROM {schema}.locks;
 DELETE FROM {schema}.schedules;
 SELECT setval(format('%I.%I', {name}, 'jobs_id_seq'), 1, false);
-COMMIT;
 """
-
-# How many pages what was deleted may have added before a schema is not used again.
-_BLOAT = 64
 
 
 class Schemas:
     """Hands out schemas in which nothing has been stored since they were migrated.
 
     To migrate takes some fifteen times as long as to empty the tables. A schema is only used
-    again when the catalogue says that nobody has touched more than rows, so that a test may do
-    to its schema what it likes. It is looked at and emptied when it is handed out, not when it is
-    given back: by then all of the test that had it is over.
+    again when the catalogue says that nobody has touched more than rows, when no table or index
+    has grown by more than a few pages, and when nobody is busy in it. It is looked at and emptied
+    when it is handed out, not when it is given back: by then all of the test that had it is over.
+    What counts pages needs a schema in which nothing has been.
 
     Args:
         conninfo: Where the server is, for a superuser.
@@ -96,27 +115,22 @@ class Schemas:
         self.conninfo = conninfo
         self._with_more = with_more
         self._free: deque[str] = deque()
-        self._made: dict[str, tuple[str, int]] = {}
+        self._made: dict[str, tuple[str, list[int]]] = {}
         self._connection: psycopg.Connection[Any] | None = None
 
     def take(self) -> str:
         """Return the name of a schema, which nobody else has until it is given back."""
-        connection = self.connected()
         while self._free:
             name = self._free.popleft()
-            if self._as_made(connection, name):
-                _run(connection, _EMPTY, name)
+            if self._emptied(name):
                 return name
-            self._drop(connection, name)
         name = f"t {secrets.token_hex(6)}"
-        try:
-            alkstore_postgres.migrate(self.conninfo, name)
-            if self._with_more:
-                _run(connection, self._with_more, name)
-            self._made[name] = _state(connection, name), _pages(connection, name)
-        except BaseException:
-            self._drop(connection, name)
-            raise
+        connection = self.connected()
+        self._made[name] = "", []
+        alkstore_postgres.migrate(self.conninfo, name)
+        if self._with_more:
+            _run(connection, self._with_more, name)
+        self._made[name] = _state(connection, name), _pages(connection, name)
         return name
 
     def give_back(self, name: str) -> None:
@@ -128,7 +142,10 @@ class Schemas:
         if self._connection is not None:
             try:
                 self._connection.execute("SELECT")
-            except psycopg.OperationalError:  # a test has ended all sessions
+            except (
+                psycopg.Error
+            ):  # a test has ended all sessions, or left this one in a transaction
+                self._connection.close()
                 self._connection = None
         if self._connection is None:
             self._connection = psycopg.connect(self.conninfo, autocommit=True)
@@ -139,20 +156,29 @@ class Schemas:
     def close(self) -> None:
         """Drop every schema."""
         connection = self.connected()
-        for name in list(self._made):
-            self._drop(connection, name)
+        for name in self._made:
+            _run(connection, "DROP SCHEMA IF EXISTS {schema} CASCADE", name)
         connection.close()
 
-    def _as_made(self, connection: psycopg.Connection[Any], name: str) -> bool:
+    def _emptied(self, name: str) -> bool:
+        """Empty a schema, or leave it alone for good and return ``False``."""
+        connection = self.connected()
         state, pages = self._made[name]
         try:
-            return _state(connection, name) == state and _pages(connection, name) <= pages + _BLOAT
-        except psycopg.errors.UndefinedTable:
+            with connection.transaction():
+                if (
+                    _run(connection, _BUSY, name).fetchone() != (False,)
+                    or _state(connection, name) != state
+                    or any(
+                        now > then + _MORE_PAGES
+                        for now, then in zip(_pages(connection, name), pages, strict=True)
+                    )
+                ):
+                    return False
+                _run(connection, _EMPTY, name)
+        except psycopg.Error:  # what was there is not there any more, or somebody holds it
             return False
-
-    def _drop(self, connection: psycopg.Connection[Any], name: str) -> None:
-        self._made.pop(name, None)
-        _run(connection, "DROP SCHEMA IF EXISTS {schema} CASCADE", name)
+        return True
 
 
 def _state(connection: psycopg.Connection[Any], name: str) -> str:
@@ -161,10 +187,10 @@ def _state(connection: psycopg.Connection[Any], name: str) -> str:
     return str(row[0])
 
 
-def _pages(connection: psycopg.Connection[Any], name: str) -> int:
+def _pages(connection: psycopg.Connection[Any], name: str) -> list[int]:
     row = _run(connection, _PAGES, name).fetchone()
     assert row is not None
-    return int(row[0])
+    return list(row[0])
 
 
 def _run(connection: psycopg.Connection[Any], text: str, name: str) -> psycopg.Cursor[Any]:

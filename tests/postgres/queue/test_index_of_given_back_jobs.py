@@ -17,6 +17,12 @@ _PAGE_OF_AN_EMPTY_INDEX = 1
 
 
 @pytest.fixture
+def schema(new_schema: str) -> str:
+    """Return one in which nothing has been: what is over has left pages."""
+    return new_schema
+
+
+@pytest.fixture
 def pages(connection: psycopg.Connection[Any], schema: str) -> Callable[[], int]:
     """Return what counts the pages of the index."""
 

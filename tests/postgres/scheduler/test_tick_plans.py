@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import pytest
+
 from alkstore_postgres.database.arrays import LongArray, MomentArray, TidArray
 from alkstore_postgres.database.session import Session
 from alkstore_postgres.database.statements import Statements
 from tests.support.schedules import ScheduleTable, many
+
+
+@pytest.fixture
+def schema(new_schema: str) -> str:
+    """Return one in which nothing has been: what is over has left pages."""
+    return new_schema
 
 
 def test_a_tick_over_many_schedules_that_are_not_due_reads_only_the_index(
