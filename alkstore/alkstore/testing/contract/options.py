@@ -12,6 +12,7 @@ import pytest
 from alkstore.errors import InvalidOption
 from alkstore.testing.contract.base import claim, live, refused, spanning
 from alkstore.testing.contract.durations import DURATIONS, NO_DURATIONS, DurationsContract
+from alkstore.testing.contract.entering import ENQUEUES, Enter, EnteringContract
 from alkstore.testing.contract.own_codecs import is_empty
 from alkstore.testing.harness import EngineHarness
 from alkstore.traits import Queue, Store
@@ -50,24 +51,6 @@ SCHEDULE = [
 ]
 
 
-def _tx(store: Store, options: Any) -> object:
-    with store.transaction() as tx:
-        return store.enqueue_tx(tx, "mail", 1, **options)
-
-
-def _outbox_tx(store: Store, options: Any) -> object:
-    with store.transaction() as tx:
-        return store.outbox_enqueue_tx(tx, "mail", 1, **options)
-
-
-ENQUEUES: dict[str, Callable[[Store, Any], object]] = {
-    "enqueue": lambda store, options: store.queue("mail").enqueue(1, **options),
-    "enqueue_many": lambda store, options: store.queue("mail").enqueue_many([1, 2], **options),
-    "enqueue_tx": _tx,
-    "outbox": lambda store, options: store.outbox("mail").enqueue(1, **options),
-    "outbox_enqueue_tx": _outbox_tx,
-}
-
 COLLECTIONS: dict[str, tuple[str, Callable[[Queue, Any], object]]] = {
     "enqueue_many": ("payloads", lambda queue, values: queue.enqueue_many(values)),
     "ack_many": ("handles", lambda queue, values: queue.ack_many(values)),
@@ -83,13 +66,11 @@ NO_COLLECTIONS: list[Any] = [
 ]
 
 
-class OptionsContract(DurationsContract):
+class OptionsContract(DurationsContract, EnteringContract):
     """Options are resolved once; what is unknown or impossible is refused and leaves no trace."""
 
     @pytest.mark.parametrize("enter", ENQUEUES.values(), ids=ENQUEUES)
-    def test_impossible_enqueue_options_are_refused(
-        self, store: Store, enter: Callable[[Store, Any], object]
-    ) -> None:
+    def test_impossible_enqueue_options_are_refused(self, store: Store, enter: Enter) -> None:
         for options in ENQUEUE:
             with refused(InvalidOption, options):
                 enter(store, options)
