@@ -14,6 +14,7 @@ from alkstore.testing.contract.base import LIMIT, PROMPT, Span, claim, live, wai
 from alkstore.testing.contract.leaders_lease import held_up_at
 from alkstore.testing.contract.supervision import SupervisionContract
 from alkstore.testing.contract.unfinished_work import UnfinishedWorkContract
+from alkstore.testing.contract.wakes import hears, take_what_was_said
 from alkstore.testing.harness import EngineHarness
 from alkstore.traits import JobHandle, Queue, Store
 
@@ -187,6 +188,26 @@ class RunnersContract(SupervisionContract, UnfinishedWorkContract):
         go_on.set()
         assert runner.join(LIMIT)
         assert claim(queue).id == job
+
+    def test_who_waits_hears_of_the_jobs_that_a_stop_releases(
+        self, store: Store, other: Store, queue: Queue
+    ) -> None:
+        began, go_on = threading.Barrier(4), threading.Event()
+
+        def handler(_: JobHandle) -> None:
+            began.wait(LIMIT)
+            go_on.wait(LIMIT)
+
+        jobs = queue.enqueue_many(range(3))
+        runner = store.start_worker("mail", handler, concurrency=3)
+        began.wait(LIMIT)
+        with other.listen("mail", "mark") as listener:
+            take_what_was_said(store, listener)
+            assert not runner.stop(0.05)
+            assert hears(listener, "mail")
+            wait_until(lambda: all(live(store, job).state == "pending" for job in jobs))
+        go_on.set()
+        assert runner.join(LIMIT)
 
     def test_starting_the_scheduler_twice_gives_the_same_runner(self, store: Store) -> None:
         runner = store.start_scheduler()

@@ -16,6 +16,7 @@ from alkstore.errors import (
     NoTransaction,
     StoreClosed,
 )
+from alkstore.stop_token import StopToken
 from alkstore.testing.contract.base import (
     LIMIT,
     PROMPT,
@@ -26,6 +27,7 @@ from alkstore.testing.contract.base import (
     live,
     seen_during,
     spanning,
+    wait_until,
 )
 from alkstore.testing.contract.wakes import take_what_was_said
 from alkstore.testing.harness import EngineHarness
@@ -212,6 +214,27 @@ class TransactionsContract(Contract):
             fall_asleep()
             assert waiter.running
         assert [handle.id for handle in waiter.result(PROMPT)] == [job]
+
+    def test_a_commit_wakes_all_whom_something_of_it_is_for(
+        self, store: Store, other: Store
+    ) -> None:
+        channels = ("mail", "bills", "news", "sport")
+        delivered, stop = threading.Event(), StopToken()
+        outbox = other.outbox("mail")
+        relay = Background(lambda: outbox.run("relay", lambda _: delivered.set(), stop))
+        with other.listen(*channels, "mark") as listener:
+            take_what_was_said(store, listener)
+            with store.transaction() as tx:
+                store.outbox_enqueue_tx(tx, "mail", 1)
+                store.notify_tx(tx, "news")
+                store.enqueue_tx(tx, "mail", 1)
+                store.enqueue_tx(tx, "bills", 1)
+                store.notify_tx(tx, "sport")
+            wait_until(delivered.is_set, PROMPT)
+            heard = [listener.wait(LIMIT) for _ in channels]
+            assert sorted(wake.channel for wake in heard if wake) == sorted(channels)
+        stop.cancel()
+        relay.result(PROMPT)
 
     def test_a_refusal_leaves_the_transaction_as_it_was(self, store: Store) -> None:
         with store.transaction() as tx:
