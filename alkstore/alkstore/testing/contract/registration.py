@@ -37,12 +37,21 @@ SPECS = {
     "\r\n\t@every 5s \r\n": 5,
 }
 
+NO_SPACES = (
+    "\v\f\x1c\x1d\x1e\x1f\x85\u00a0\u1680\u180e"
+    "\u2000\u2003\u2009\u200b\u2028\u2029\u202f\u205f\u2060\u3000\ufeff"
+)
+"""What is a space, or looks like one, somewhere else, and is none in a spec."""
+
 NO_SPECS: list[Any] = [
     "", "@every", "@every ", "@every5s", "@every 5", "@every s", "@every 0s", "@every 00m",
     "@every -5s", "@every +5s", "@every 1.5s", "@every 5e1s", "@every 1_0s", "@every 5 s",
     "@every 5ms", "@every 5w", "@every 5S", "@every 5M", "@EVERY 5s", "@Every 5s",
     "@every 1h30m", "@every 5s 5s", "@every 5s x", "x @every 5s", "@every\n5s", "@every 5s\0",
-    "@every\u00a05s", "@every 5s\u2003", "\ufeff@every 5s", "@every \u0665s", "@every \uff15s",
+    *(f"@every 5s{space}" for space in NO_SPACES), *(f"{space}@every 5s" for space in NO_SPACES),
+    *(f" {space}@every 5s{space} " for space in NO_SPACES),
+    *(f"@every{space}5s" for space in NO_SPACES), *(f"@every {space}5s" for space in NO_SPACES),
+    *(f"@every 5{space}s" for space in NO_SPACES), "@every \u0665s", "@every \uff15s",
     "@every 36501d", "@every 3153600001s", "@every " + "9" * 5000 + "s",
     "@daily", "@hourly", "* * * * *", "0 5 * * *", "every 5s", "5s", "P1D",
     None, 5, 5.0, b"@every 5s", timedelta(seconds=5), ["@every 5s"],
