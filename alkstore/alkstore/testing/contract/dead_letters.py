@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from alkstore.errors import InvalidOption
-from alkstore.testing.contract.base import Contract, claim, live, spanning
+from alkstore.testing.contract.base import Contract, boundary, claim, live, spanning
 from alkstore.testing.harness import EngineHarness
 from alkstore.traits import Queue, Store
 from alkstore.values import DeadJob
@@ -26,6 +27,29 @@ NO_PLACES: list[dict[str, Any]] = [
     {"id": 2**63},
 ]
 """What no dead letter has."""
+
+
+Death = Callable[[EngineHarness, Queue], object]
+"""Makes the one job of a queue, which has one attempt and 900 s, a dead letter."""
+
+
+def _lapse(engine: EngineHarness, queue: Queue) -> None:
+    claim(queue)
+    engine.advance(301)
+    assert queue.claim("worker") == []
+
+
+def _expire(engine: EngineHarness, queue: Queue) -> None:
+    engine.advance(901)
+    assert queue.claim("worker") == []
+
+
+DEATHS: dict[str, Death] = {
+    "failed": lambda _, queue: claim(queue).fail("x"),
+    "tried in vain": lambda _, queue: claim(queue).retry("x"),
+    "lapsed": _lapse,
+    "expired": _expire,
+}
 
 
 def bury(queue: Queue, count: int) -> list[int]:
@@ -181,3 +205,17 @@ class DeadLettersContract(Contract):
         assert (letter.schedule, letter.scheduled_for) == (None, None)
         assert letter.enqueued_at == enqueued_at
         assert "who" in letter.error
+
+    @pytest.mark.parametrize("death", DEATHS.values(), ids=DEATHS)
+    def test_a_dead_letter_tells_which_boundary_of_which_schedule_it_was(
+        self, engine: EngineHarness, store: Store, queue: Queue, death: Death
+    ) -> None:
+        store.schedule("s", "@every 1h", "mail", 1, max_attempts=1, expires=900)
+        due = boundary(store, "s")
+        engine.advance(3601)
+        assert engine.tick(store) == 1
+        (fired,) = queue.peek()
+        death(engine, queue)
+        assert store.get_job(fired.id) is None
+        (letter,) = queue.dead()
+        assert (letter.id, letter.schedule, letter.scheduled_for) == (fired.id, "s", due)
