@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -87,6 +88,24 @@ class PausingContract(Contract):
         assert engine.tick(store) == 0
         engine.advance(3600)
         assert engine.tick(store) == 1
+
+    def test_a_pause_and_a_resumption_keep_what_was_fired_and_skipped_before(
+        self, engine: EngineHarness, store: Store
+    ) -> None:
+        store.schedule("s", "@every 1m", "q", 1)
+        engine.advance(100 * 60)
+        assert engine.tick(store) == 64
+        fired = schedule(store, "s")
+        assert fired.skipped == 36
+        assert store.resume("s")  # it is not paused
+        assert store.get_schedule("s") == fired
+        assert store.pause("s")
+        assert store.get_schedule("s") == replace(fired, paused=True)
+        engine.advance(1000)
+        assert engine.tick(store) == 0
+        assert store.resume("s")
+        after = schedule(store, "s")
+        assert (after.skipped, after.last_fire_at) == (36, fired.last_fire_at)
 
     def test_run_now_fires_one_extra_job_and_moves_no_boundary(
         self, engine: EngineHarness, store: Store
