@@ -231,8 +231,12 @@ class TransactionsContract(Contract):
                 store.enqueue_tx(tx, "bills", 1)
                 store.notify_tx(tx, "sport")
             wait_until(delivered.is_set, PROMPT)
-            heard = [listener.wait(LIMIT) for _ in channels]
-            assert sorted(wake.channel for wake in heard if wake) == sorted(channels)
+            heard: list[str] = []
+            for _ in channels:
+                wake = listener.wait(LIMIT)
+                assert wake is not None, f"only {heard} were heard"
+                heard.append(wake.channel)
+            assert sorted(heard) == sorted(channels)
         stop.cancel()
         relay.result(PROMPT)
 
