@@ -89,6 +89,14 @@ def test_what_somebody_has_changed_is_not_used_again(own: Schemas, change: str) 
     assert catalogue(own.conninfo, other) == expected
 
 
+def test_one_schema_is_enough_for_any_number_of_tests(own: Schemas) -> None:
+    names = set()
+    for _ in range(30):
+        names.add(own.take())
+        own.give_back(*names)
+    assert len(names) == 1
+
+
 def test_where_somebody_is_busy_nobody_else_is_let_in(own: Schemas, conninfo: str) -> None:
     name = own.take()
     own.give_back(name)

@@ -142,9 +142,8 @@ class Schemas:
         if self._connection is not None:
             try:
                 self._connection.execute("SELECT")
-            except (
-                psycopg.Error
-            ):  # a test has ended all sessions, or left this one in a transaction
+            except psycopg.Error:
+                # A test has ended all sessions, or has left this one in a transaction.
                 self._connection.close()
                 self._connection = None
         if self._connection is None:
