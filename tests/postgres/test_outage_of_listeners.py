@@ -98,10 +98,15 @@ def test_a_standby_and_its_listener_wait_quietly_and_are_back_within_five_second
     # The leader's turns fail and are told of, rarely; nothing else happens.
     assert len(lines) <= 4, [line.getMessage() for line in lines]
     assert len(foreign) <= 2, [line.getMessage() for line in foreign]
-    heard = [one.getMessage() for one in caplog.records if "listener" in one.getMessage()]
-    # The leader's store may come a moment later.
-    assert heard[:1] == ["the listener is connected"]
-    assert len(heard) <= 2
+
+    def told() -> list[str]:
+        lines = [one.getMessage() for one in caplog.records.copy()]
+        return [line for line in lines if "listener" in line]
+
+    # A line follows what it tells of; the leader's store may come a moment later.
+    wait_until(told)
+    assert told()[:1] == ["the listener is connected"]
+    assert len(told()) <= 2
     with store.listen("hello") as listener:
         store.notify("hello")
         assert listener.wait(5) is not None
