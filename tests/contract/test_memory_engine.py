@@ -37,6 +37,11 @@ class TestOnAClockThatGoesOn(GoingClockContract):
 class TestWithStepsThatWakeNobody(EngineContract):
     """A harness may have a clock that goes on, and whoever waits learns of a step by itself."""
 
+    @pytest.fixture(autouse=True)
+    def _polls_more_often(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Nobody has to wait for five seconds to see that polls are enough."""
+        monkeypatch.setattr("alkstore.memory.access.POLL", 0.5)
+
     @pytest.fixture
     @override
     def engine(self) -> Iterator[EngineHarness]:
