@@ -165,38 +165,50 @@ class Database:
 
     def execute(self, query: bytes, params: Params = None) -> int:
         """Run one statement in a transaction of its own; return its row count."""
-        return _again_on_conflict(self._once, _count, query, params)
+        return self._single(_count, query, params)
 
     def fetch_one(self, query: bytes, params: Params = None) -> TupleRow | None:
         """Run one statement in a transaction of its own; return its first row."""
-        return _again_on_conflict(self._once, _first, query, params)
+        return self._single(_first, query, params)
 
     def fetch_all(self, query: bytes, params: Params = None) -> list[TupleRow]:
         """Run one statement in a transaction of its own; return its rows."""
-        return _again_on_conflict(self._once, _all, query, params)
+        return self._single(_all, query, params)
 
     def fetch_value(self, query: bytes, params: Params = None) -> Any:
         """Run one statement that returns a row; return the row's first value."""
-        return _again_on_conflict(self._once, first_value, query, params)
+        return self._single(first_value, query, params)
+
+    def _single(self, take: Callable[[EngineCursor], T], query: bytes, params: Params) -> T:
+        """Run one statement, again when it met a conflict; return what *take* makes of it."""
+        tries = 1
+        while True:
+            try:
+                return self._once(take, query, params)
+            except DatabaseError as error:
+                _rest_or_raise(error, tries)
+            tries += 1
 
     def _once(self, take: Callable[[EngineCursor], T], query: bytes, params: Params) -> T:
-        if self._attend is not None or self._pools.lent is not None:
-            with self.connection() as connection:
-                cursor = Session(connection).cursor
-                cursor.run(query, params)
-                return take(cursor)
-        # What most calls come down to: no context managers here.
-        try:
-            pool = self._pools.current()
-            connection = self._check_out(pool)
+        if self._attend is None and self._pools.lent is None:
+            # What most calls come down to. It runs cold after each wait for the server, where a
+            # call of Python's costs several times what it does in a loop: as few as can be.
             try:
-                cursor = Session(connection).cursor
-                cursor.run(query, params)
-                return take(cursor)
-            finally:
-                pool.putconn(connection)
-        except DRIVER_ERRORS as error:
-            raise own(error) from error
+                pool = self._pools.current()
+                connection = pool.getconn(self._timeout)
+                try:
+                    if isinstance(connection, OwnConnection) and connection.is_silent():
+                        own_cursor = connection.engine_cursor
+                        own_cursor.run(query, params)
+                        return take(own_cursor)
+                finally:
+                    pool.putconn(connection)
+            except DRIVER_ERRORS as error:
+                raise own(error) from error
+        with self.connection() as lent:
+            cursor = Session(lent).cursor
+            cursor.run(query, params)
+            return take(cursor)
 
     def _check_out(self, pool: AnyPool) -> psycopg.Connection[Any]:
         """Return a living connection of *pool*; whatever fails or interrupts, none is lost.
@@ -293,12 +305,18 @@ def _all(cursor: EngineCursor) -> list[TupleRow]:
 
 
 def _again_on_conflict(attempt: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    for number in range(1, _TRIES):
+    tries = 1
+    while True:
         try:
             return attempt(*args, **kwargs)
         except DatabaseError as error:
-            if error.sqlstate not in CONFLICTS:
-                raise
-            # Both sides of a conflict would otherwise meet again in step.
-            time.sleep(random.uniform(0, 0.002 * 2**number))  # noqa: S311 - no secret
-    return attempt(*args, **kwargs)
+            _rest_or_raise(error, tries)
+        tries += 1
+
+
+def _rest_or_raise(error: DatabaseError, tries: int) -> None:
+    """Raise *error*, unless it is a conflict that may be over after a rest."""
+    if error.sqlstate not in CONFLICTS or tries >= _TRIES:
+        raise error
+    # Both sides of a conflict would otherwise meet again in step.
+    time.sleep(random.uniform(0, 0.002 * 2**tries))  # noqa: S311 - no secret

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import psycopg
-from psycopg import errors, generators
+from psycopg import errors
 from psycopg.abc import Buffer
 from psycopg.adapt import AdaptersMap, Transformer
 from psycopg.pq import ExecStatus, Format, TransactionStatus
@@ -22,6 +22,7 @@ from psycopg.pq.abc import PGresult
 from psycopg.rows import TupleRow
 
 from alkstore._typing import override
+from alkstore_postgres.database.answer import await_answer
 from alkstore_postgres.database.client_encoding import is_utf8
 from alkstore_postgres.database.cursor import EngineCursor, Params
 from alkstore_postgres.database.wire import Key, name_of, numbered
@@ -84,12 +85,19 @@ class OwnConnection(psycopg.Connection[TupleRow]):
 
         The quick half of `pools.is_dead`: what is not silent may still be alive.
         """
-        if self._poll is None:
-            if not hasattr(select, "poll"):
-                return False
+        poll = self._poll or self._watch()
+        return poll is not None and not self.closed and not poll.poll(0)
+
+    def answer(self) -> PGresult:
+        """Return the server's answer to what was sent; see `await_answer`."""
+        return await_answer(self, self._poll or self._watch())
+
+    def _watch(self) -> Any:
+        """Have the socket watched; return what does it, kept for as long as the connection."""
+        if hasattr(select, "poll"):
             self._poll = select.poll()
             self._poll.register(self.fileno(), select.POLLIN)
-        return not self.closed and not self._poll.poll(0)
+        return self._poll
 
     @contextmanager
     def lent(self) -> Iterator[None]:
@@ -151,6 +159,8 @@ class OwnCursor(EngineCursor):
             key = (text, self._kept.types or ())
             if prepare is False or self._threshold is None:
                 self._answer = self._run_plain(key, values)
+            elif (name := self._names.get(key)) is not None:
+                self._answer = self._run_prepared(name, key, values)
             else:
                 self._answer = self._run_counted(key, values, self._threshold)
 
@@ -164,11 +174,11 @@ class OwnCursor(EngineCursor):
     @override
     def fetchone(self) -> TupleRow | None:
         """Return the first row of the last statement, and let go of the answer."""
-        answer = self._take()
+        kept, answer = self._kept, self._take()
         try:
-            return self._kept.load_row(0, tuple) if answer.ntuples else None
+            return kept.load_row(0, tuple) if answer.ntuples else None
         finally:
-            self._kept.set_pgresult(None)
+            kept.set_pgresult(None)
 
     @override
     def fetchall(self) -> list[TupleRow]:
@@ -198,13 +208,13 @@ class OwnCursor(EngineCursor):
         return self._wait()
 
     def _run_counted(self, key: Key, values: _Values, threshold: int) -> PGresult:
-        name = self._names.get(key)
-        if name is None:
-            runs = self._runs.get(key, 0)
-            if runs < threshold:
-                self._runs[key] = runs + 1
-                return self._run_plain(key, values)
-            name = self._prepare(key)
+        runs = self._runs.get(key, 0)
+        if runs < threshold:
+            self._runs[key] = runs + 1
+            return self._run_plain(key, values)
+        return self._run_prepared(self._prepare(key), key, values)
+
+    def _run_prepared(self, name: bytes, key: Key, values: _Values) -> PGresult:
         try:
             self._own.pgconn.send_query_prepared(
                 name, values, param_formats=self._kept.formats, result_format=Format.BINARY
@@ -271,8 +281,8 @@ class OwnCursor(EngineCursor):
         self._stale = True
 
     def _wait(self) -> PGresult:
-        """Return the answer to what was sent; Ctrl-C cancels it."""
-        answer: PGresult = self._own.wait(generators.execute(self._own.pgconn))[-1]
+        """Return the answer to what was sent, unless it is an error; Ctrl-C cancels it."""
+        answer = self._own.answer()
         if answer.status not in _GOOD:
             raise errors.error_from_result(answer, encoding="utf-8")
         return answer

@@ -75,7 +75,7 @@ class OwnPool(ConnectionPool[OwnConnection]):
         try:
             if (
                 self._asking
-                or len(self._ready) >= self.min_size
+                or len(self._ready) >= self._min_size
                 or time.monotonic() - conn.handed_out_at > KEPT_FOR
                 or conn.pgconn.transaction_status != TransactionStatus.IDLE
             ):
@@ -83,7 +83,7 @@ class OwnPool(ConnectionPool[OwnConnection]):
                 return
             conn._pool = None  # noqa: SLF001 - without it a dropped pool would be a cycle
             self._ready.append(hands)
-            if self._asking or self.closed:
+            if self._asking or self._closed:
                 self._return_ready()
         except BaseException:  # Ctrl-C
             conn._pool = self  # noqa: SLF001

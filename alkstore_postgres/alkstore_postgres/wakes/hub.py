@@ -181,7 +181,8 @@ class WakeHub:
 
     def wake_here(self, name: str) -> None:
         """Wake the waiters of this process, without a round trip."""
-        self._follow_fork()
+        if self._pid != os.getpid():
+            self._follow_fork()
         self._waiters.wake(name)
 
     def close(self) -> None:

@@ -69,7 +69,8 @@ class WakeSender:
 
         When so, call `carried` after its commit, else `merged`, or `ask` first. Takes no lock.
         """
-        self._follow_fork()
+        if self._pid != os.getpid():
+            self.after_fork()
         now = time.monotonic()
         book = self._books.get(name) or self._book(name, now)
         return book.spend(now)
@@ -103,7 +104,8 @@ class WakeSender:
             job_id: The job that was stored, and committed, when it can be claimed already;
                 ``None``: something else happened that waiters have to know.
         """
-        self._follow_fork()
+        if self._pid != os.getpid():
+            self.after_fork()
         if self._hub is not None:
             self._hub.wake_here(name)
         if self._closed:

@@ -60,8 +60,10 @@ class Waiters:
 
     def wake(self, name: str) -> None:
         """Call the sinks of *name*, and one of its shared ones."""
-        self._call(name, self._sinks.get(name, ()))
-        self.pass_on(name)
+        if sinks := self._sinks.get(name):
+            self._call(name, sinks)
+        if name in self._shared:
+            self.pass_on(name)
 
     def pass_on(self, name: str) -> None:
         """Call one of the shared sinks of *name*.

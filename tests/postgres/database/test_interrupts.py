@@ -59,9 +59,11 @@ def test_an_interrupted_check_out_gives_its_connection_back(
 
     with monkeypatch.context() as patched:
         if place == "close":  # of one that turned out to be dead
+            patched.setattr(OwnConnection, "is_silent", lambda _: False)
             patched.setattr(database, "is_dead", lambda _: True)
             patched.setattr(psycopg.Connection, "close", interrupted)
         else:
+            patched.setattr(OwnConnection, "is_silent", interrupted)
             patched.setattr(database, "is_dead", interrupted)
         for _ in range(2):
             with pytest.raises(KeyboardInterrupt):

@@ -1,0 +1,219 @@
+"""The answer to a statement: what may come instead of it, and with it."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+import alkstore_postgres
+from alkstore import DatabaseError
+from alkstore_postgres import PostgresStore
+from alkstore_postgres.database import answer
+from alkstore_postgres.database.own_connection import OwnConnection
+from tests.support.proxy import Proxy
+from tests.support.timing import Stopwatch
+from tests.support.waiting import wait_until
+
+OpenStore = Callable[..., PostgresStore]
+
+LONG = b"SELECT pg_catalog.pg_sleep(30)"
+RUNNING = "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s AND state = 'active'"
+
+
+@pytest.fixture
+def one_connection(open_store: OpenStore, conninfo: str, schema: str) -> Iterator[PostgresStore]:
+    """A store over a single connection, which the server knows by the schema's name."""
+    open_store().close()
+    url = make_conninfo(conninfo, application_name=schema)
+    with alkstore_postgres.open(url, schema=schema, min_size=1, max_size=1, timeout=5) as store:
+        yield store
+
+
+@pytest.fixture
+def runs(connection: psycopg.Connection[Any], schema: str) -> Callable[[], bool]:
+    """Tell whether a statement of that store runs on the server."""
+    return lambda: connection.execute(RUNNING, [schema]).fetchone() != (0,)
+
+
+@contextmanager
+def once(condition: Callable[[], object], act: Callable[[], object]) -> Iterator[None]:
+    """Act, in a thread, as soon as the condition holds."""
+
+    def wait_and_act() -> None:
+        wait_until(condition)
+        act()
+
+    thread = threading.Thread(target=wait_and_act)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+
+
+def press_ctrl_c() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def backend(store: PostgresStore) -> int:
+    pid: int = store._parts.database.fetch_value(b"SELECT pg_catalog.pg_backend_pid()")
+    return pid
+
+
+def test_ctrl_c_cancels_the_statement_and_costs_no_connection(
+    one_connection: PostgresStore, runs: Callable[[], bool]
+) -> None:
+    before = backend(one_connection)
+    with Stopwatch() as watch, once(runs, press_ctrl_c), pytest.raises(KeyboardInterrupt):
+        one_connection._parts.database.fetch_value(LONG)
+    assert watch.seconds < answer.CANCEL_LIMIT
+    assert not runs()
+    assert backend(one_connection) == before
+
+
+def test_ctrl_c_on_a_silent_way_closes_the_connection(
+    proxy: Proxy,
+    open_store: OpenStore,
+    runs: Callable[[], bool],
+    schema: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    open_store().close()
+    monkeypatch.setattr(answer, "CANCEL_LIMIT", 0.5)
+    url = make_conninfo(proxy.conninfo, application_name=schema)
+    with alkstore_postgres.open(url, schema=schema, min_size=1, max_size=1, timeout=5) as store:
+        before = backend(store)
+
+        def fall_silent() -> None:
+            proxy.stall()
+            press_ctrl_c()
+
+        with Stopwatch() as watch, once(runs, fall_silent), pytest.raises(KeyboardInterrupt):
+            store._parts.database.fetch_value(LONG)
+        assert watch.seconds < 10
+        proxy.resume()
+        assert backend(store) != before
+
+
+def test_a_second_ctrl_c_closes_the_connection(
+    one_connection: PostgresStore, runs: Callable[[], bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = backend(one_connection)
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(OwnConnection, "cancel_safe", interrupted)
+    with once(runs, press_ctrl_c), pytest.raises(KeyboardInterrupt):
+        one_connection._parts.database.fetch_value(LONG)
+    assert backend(one_connection) != before
+
+
+def test_an_exception_that_is_set_in_a_waiting_thread_is_heard_there(
+    one_connection: PostgresStore, runs: Callable[[], bool]
+) -> None:
+    """Time limits of applications are made so."""
+    raised: list[BaseException] = []
+
+    def wait() -> None:
+        try:
+            one_connection._parts.database.fetch_value(LONG)
+        except TimeoutError as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    wait_until(runs)
+    assert thread.ident is not None
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(
+        ctypes.c_ulong(thread.ident), ctypes.py_object(TimeoutError)
+    )
+    thread.join(10)
+    assert raised
+    # What still waits for an answer is nobody else's.
+    assert one_connection.queue("q").size() == 0
+
+
+def test_the_end_of_the_session_is_told_as_the_server_tells_it(
+    one_connection: PostgresStore,
+    runs: Callable[[], bool],
+    connection: psycopg.Connection[Any],
+    schema: str,
+) -> None:
+    def terminate() -> None:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s",
+            [schema],
+        )
+
+    with once(runs, terminate), pytest.raises(DatabaseError, match="terminat") as caught:
+        one_connection._parts.database.fetch_value(LONG)
+    assert caught.value.sqlstate == "57P01"
+    assert caught.value.retryable
+
+
+@pytest.mark.parametrize("size", [1, 100_000, 30_000_000])
+def test_what_does_not_come_in_one_piece_is_waited_for(
+    one_connection: PostgresStore, size: int
+) -> None:
+    database = one_connection._parts.database
+    content = b"x" * size
+    for _ in range(2):
+        back = database.fetch_value(b"SELECT %(content)s::pg_catalog.bytea", {"content": content})
+        assert back == content
+    rows = database.fetch_all(
+        b"SELECT pg_catalog.generate_series(1, %(size)s::pg_catalog.int4)",
+        {"size": size // 100},
+    )
+    assert len(rows) == size // 100
+
+
+def test_a_notification_that_comes_with_an_answer_is_handed_on(
+    one_connection: PostgresStore, connection: psycopg.Connection[Any]
+) -> None:
+    """An application may have the session of a borrowed connection listen."""
+    heard: list[str] = []
+    database = one_connection._parts.database
+    with database.connection() as own:
+        own.add_notify_handler(lambda notification: heard.append(notification.payload))
+    database.execute(b"LISTEN news")
+    for payload in ("one", "two"):
+        connection.execute("SELECT pg_notify('news', %s)", [payload])
+    assert one_connection.queue("q").size() == 0
+    assert heard == ["one", "two"]
+
+
+def test_where_there_is_no_poll_psycopg_waits(
+    monkeypatch: pytest.MonkeyPatch, open_store: OpenStore
+) -> None:
+    monkeypatch.setattr(OwnConnection, "_watch", lambda _: None)
+    queue = open_store().queue("q")
+    ids = [queue.enqueue(number) for number in range(8)]
+    assert [job.id for job in queue.claim("w", 10)] == ids
+
+
+def test_psycopg_waits_as_it_is_told(store: PostgresStore, conninfo: str, schema: str) -> None:
+    program = f"""if True:
+        import alkstore_postgres
+        from alkstore_postgres.database import answer
+        from psycopg import waiting
+        assert waiting.wait is waiting.wait_selector
+        answer._read = None
+        with alkstore_postgres.open({conninfo!r}, schema={schema!r}) as store:
+            for number in range(8):
+                store.queue("q").enqueue(number)
+    """
+    told = {**os.environ, "PSYCOPG_WAIT_FUNC": "wait_selector"}
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60, env=told)
+    assert store.queue("q").size() == 8
