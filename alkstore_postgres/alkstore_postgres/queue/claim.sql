@@ -103,11 +103,13 @@ claimed AS (
 )
 SELECT
     overdue.found,
-    EXTRACT(
-        EPOCH FROM pg_catalog.clock_timestamp() - pg_catalog.statement_timestamp()
-    )::pg_catalog.float8,
+    pg_catalog.date_part(
+        'epoch', pg_catalog.clock_timestamp() - pg_catalog.statement_timestamp()
+    ),
     CASE WHEN claimed.id IS NULL THEN (
-        SELECT EXTRACT(EPOCH FROM pg_catalog.min(soon.at) - pg_catalog.statement_timestamp())::pg_catalog.float8
+        SELECT pg_catalog.date_part(
+            'epoch', pg_catalog.min(soon.at) - pg_catalog.statement_timestamp()
+        )
         FROM (
             SELECT (
                 SELECT jobs.run_at FROM {schema}.jobs
@@ -191,23 +193,23 @@ WHERE levels.is_due
 -- What a short claim returns, in the place of what the full one does. Its commit does not wait
 -- for the disk either.
 pg_catalog.set_config('synchronous_commit', 'off', true) IS NULL,
-EXTRACT(
-    EPOCH FROM pg_catalog.clock_timestamp() - pg_catalog.statement_timestamp()
-)::pg_catalog.float8,
+pg_catalog.date_part(
+    'epoch', pg_catalog.clock_timestamp() - pg_catalog.statement_timestamp()
+),
 NULL::pg_catalog.float8,
 {row}
 
 -- name: claim_some
--- Claims up to {limit} jobs of the queue's highest priority and returns them, in any order. When
--- it is to be %(whole)s, the full statement would have claimed nothing else: where there are jobs
--- of a lower priority, it claims nothing.
+-- Claims up to {limit} jobs of the queue's highest priority and returns them, in any order. The full
+-- statement would have claimed nothing else: where there are jobs of a lower priority, nothing is
+-- claimed unless one job is enough. With that number written in, the server plans no look for them.
 UPDATE {schema}.jobs SET {taken}
 WHERE jobs.id = ANY (ARRAY(
     SELECT jobs.id FROM {schema}.jobs
     WHERE jobs.queue = %(queue)s AND jobs.claimable
         AND jobs.priority = ({highest_level})
         AND {due}
-        AND NOT (SELECT {overdue} OR %(whole)s AND EXISTS (
+        AND NOT (SELECT {overdue} OR {limit} > 1 AND EXISTS (
             SELECT FROM {schema}.jobs
             WHERE jobs.queue = %(queue)s AND jobs.claimable
                 AND jobs.priority < ({highest_level})
@@ -224,7 +226,7 @@ WHERE jobs.id = ANY (ARRAY(
     WHERE jobs.queue = %(queue)s AND jobs.claimable
         AND jobs.priority = ({highest_due_level})
         AND {due}
-        AND NOT (SELECT {overdue} OR %(whole)s AND EXISTS (
+        AND NOT (SELECT {overdue} OR {limit} > 1 AND EXISTS (
             SELECT FROM {schema}.jobs
             WHERE jobs.queue = %(queue)s AND jobs.claimable
                 AND jobs.priority < ({highest_due_level})

@@ -84,6 +84,16 @@ class ClaimPlaces:
         """Return whether the last full look was slow: then only full looks may go on from it."""
         return queue in self._slow
 
+    def is_quick(self, queue: str, took: float, rows: int) -> bool:
+        """Return whether nothing is to be noted of a full look: as quick as those before it.
+
+        Args:
+            queue: The queue's name.
+            took: How long it took on the server, in seconds.
+            rows: How many jobs it claimed.
+        """
+        return took < _slow_from(rows) and queue not in self._slow and queue not in self._trusted
+
     def looked(self, queue: str, now: float, took: float, last: Place | None, rows: int) -> None:
         """Note a full look.
 
@@ -95,7 +105,7 @@ class ClaimPlaces:
             rows: How many it claimed.
         """
         former = self._trusted.pop(queue, None)
-        if took < SLOW_LOOK + rows * SLOW_ROW:
+        if took < _slow_from(rows):
             self._slow.pop(queue, None)
             return
         self._slow[queue] = slow = self._slow.get(queue, 0) + 1
@@ -127,3 +137,8 @@ class ClaimPlaces:
     def forget(self, queue: str) -> None:
         """Have the next claim be a full look: this process put something back."""
         self._trusted.pop(queue, None)
+
+
+def _slow_from(rows: int) -> float:
+    """Return from how many seconds on a full look that claims so many rows is slow."""
+    return SLOW_LOOK + rows * SLOW_ROW

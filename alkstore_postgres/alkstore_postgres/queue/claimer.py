@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import time
-import uuid
 from typing import Any, NamedTuple
 
 from psycopg.rows import TupleRow
@@ -188,11 +188,14 @@ class Claimer:
         return rows
 
     def _looked(self, claim: _Claim, rows: list[TupleRow]) -> None:
+        took = max([row[_TOOK] for row in rows])
+        if self._places.is_quick(claim.queue, took, len(rows)):
+            return
         last = rows[-1]
         self._places.looked(
             claim.queue,
             time.monotonic(),
-            max(row[_TOOK] for row in rows),
+            took,
             None if last[_ID] is None else _place(last),
             len(rows),
         )
@@ -256,7 +259,7 @@ class _Claim:
         self.worker_id = worker_id
         self.limit = limit
         self.hinted = hinted
-        self.claim_id = UuidBytes(uuid.uuid4().bytes)
+        self.claim_id = UuidBytes(os.urandom(16))  # as random as a uuid can be
         self.more = False
 
     def params(self, *, swept: bool = False, place: Place | None = None) -> dict[str, Any]:
@@ -267,7 +270,6 @@ class _Claim:
             "limit": self.limit,
             "claim_id": self.claim_id,
             "swept": swept,
-            "whole": self.limit > 1,
             "level": None if place is None else place.priority,
             "after_run_at": None if place is None else place.run_at,
             "after_id": None if place is None else place.id,
