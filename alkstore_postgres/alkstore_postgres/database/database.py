@@ -186,7 +186,8 @@ class Database:
             try:
                 return self._once(take, query, params)
             except DatabaseError as error:
-                _rest_or_raise(error, tries)
+                if not _rests(error, tries):
+                    raise
             tries += 1
 
     def _once(self, take: Callable[[EngineCursor], T], query: bytes, params: Params) -> T:
@@ -310,13 +311,19 @@ def _again_on_conflict(attempt: Callable[P, T], *args: P.args, **kwargs: P.kwarg
         try:
             return attempt(*args, **kwargs)
         except DatabaseError as error:
-            _rest_or_raise(error, tries)
+            if not _rests(error, tries):
+                raise
         tries += 1
 
 
-def _rest_or_raise(error: DatabaseError, tries: int) -> None:
-    """Raise *error*, unless it is a conflict that may be over after a rest."""
+def _rests(error: DatabaseError, tries: int) -> bool:
+    """Rest if *error* is a conflict that may be over afterwards; return whether it is one.
+
+    It is not raised here: its traceback would hold this call, which holds it, and with it
+    whatever its callers were at work on, until the garbage is collected.
+    """
     if error.sqlstate not in CONFLICTS or tries >= _TRIES:
-        raise error
+        return False
     # Both sides of a conflict would otherwise meet again in step.
     time.sleep(random.uniform(0, 0.002 * 2**tries))  # noqa: S311 - no secret
+    return True

@@ -1,9 +1,11 @@
-"""No failure shows a payload, neither in its message nor in a traceback in the log."""
+"""No failure shows a payload, in its message or in a traceback in the log, and none keeps one."""
 
 from __future__ import annotations
 
+import gc
 import logging
 import traceback
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -123,3 +125,27 @@ def test_the_log_of_a_runner_is_as_quiet(
     assert "violates" in caplog.text
     assert shown_in(caplog.text) == []
     assert passing_on.last_error is relay.last_error is None
+
+
+@pytest.mark.parametrize("in_transaction", [False, True])
+def test_a_failure_keeps_nothing_once_it_was_handled(
+    store: PostgresStore, in_transaction: bool
+) -> None:
+    """What its traceback holds, a payload for one, does not wait for the garbage collector."""
+    database = store._parts.database
+    wrong = b"SELECT 1 / 0"
+    gone: weakref.ref[BaseException] | None = None
+    gc.collect()
+    gc.disable()
+    try:
+        try:
+            if in_transaction:
+                database.run(lambda session: session.fetch_value(wrong))
+            else:
+                database.fetch_value(wrong)
+        except alkstore.DatabaseError as error:
+            gone = weakref.ref(error)
+        assert gone is not None
+        assert gone() is None
+    finally:
+        gc.enable()
