@@ -95,8 +95,9 @@ class OwnConnection(psycopg.Connection[TupleRow]):
     def _watch(self) -> Any:
         """Have the socket watched; return what does it, kept for as long as the connection."""
         if hasattr(select, "poll"):
-            self._poll = select.poll()
-            self._poll.register(self.fileno(), select.POLLIN)
+            poll = select.poll()
+            poll.register(self.fileno(), select.POLLIN)
+            self._poll = poll  # last: with one that watches nothing an answer never comes
         return self._poll
 
     @contextmanager

@@ -217,6 +217,28 @@ def test_an_interrupt_as_the_wait_begins_loses_no_connection(
     assert store.get_job(5) is None
 
 
+def test_an_interrupt_as_the_watch_begins_leaves_none_that_sees_nothing(
+    open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever waited for an answer with it would wait for ever."""
+    pool = open_store(min_size=1, max_size=1, timeout=5)._pools.current()
+    assert isinstance(pool, OwnPool)
+    own = pool.getconn(5)
+
+    def interrupted(_: psycopg.Connection[Any]) -> int:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(OwnConnection, "fileno", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            own.is_silent()
+    assert own.is_silent()
+    own.pgconn.send_query(b"SELECT 1")
+    wait_until(lambda: not own.is_silent())
+    assert own.answer().get_value(0, 0) == b"1"
+    pool.putconn(own)
+
+
 def test_what_somebody_waits_for_is_handed_over_where_no_signal_is_heard(
     open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
