@@ -37,6 +37,11 @@ RENEWAL = timedelta(seconds=3.5)
 ROUNDS = 5
 """How often a leader may be late before it counts as one that was not woken."""
 
+WAIT = 0.5
+BUSY = 0.015
+"""So many seconds of the processor are plenty for whoever waits for `WAIT` seconds: a look costs
+a tenth of them at the most. One look each millisecond takes several times as many."""
+
 
 def _register(store: Store, soon: datetime) -> None:
     store.schedule("s", "@every 1d", "q", None, starts_at=soon)
@@ -101,6 +106,26 @@ class GoingClockContract(Contract):
         queue.enqueue(2, delay=3600)
         waiter = Background(lambda: queue.claim_wait("worker", timeout=LIMIT))
         assert [handle.id for handle in waiter.result(1 + PROMPT)] == [job]
+
+    def test_who_waits_for_a_time_does_not_look_again_and_again_until_it_comes(
+        self, store: Store
+    ) -> None:
+        queue = store.queue("mail")
+        for priority in (-1, 0, 1):
+            queue.enqueue(1, priority=priority)
+            claim(queue)
+            queue.enqueue(2, priority=priority, delay=3600)
+
+        def busy() -> float:
+            before = time.thread_time()
+            assert queue.claim_wait("worker", timeout=WAIT) == []
+            return time.thread_time() - before
+
+        # A thread may have other things to do, such as to collect what is garbage, but not always.
+        seen = [Background(busy).result()]
+        while seen[-1] >= BUSY and len(seen) < ROUNDS:
+            seen.append(Background(busy).result())
+        assert seen[-1] < BUSY, seen
 
     def test_who_waits_for_a_lock_sleeps_no_longer_than_the_lease_holds(
         self, store: Store, other: Store
