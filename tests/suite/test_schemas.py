@@ -108,6 +108,21 @@ def test_where_somebody_is_busy_nobody_else_is_let_in(own: Schemas, conninfo: st
         assert own.take() == other
 
 
+def test_where_a_prepared_transaction_is_left_nobody_else_is_let_in(
+    own: Schemas, conninfo: str
+) -> None:
+    name = own.take()
+    own.give_back(name)
+    store = sql.SQL("INSERT INTO {} VALUES (1, now(), now(), 'a', 'b')")
+    with psycopg.connect(conninfo, autocommit=True) as left:
+        left.execute("BEGIN")
+        left.execute(store.format(sql.Identifier(name, "locks")))
+        left.execute(sql.SQL("PREPARE TRANSACTION {}").format(name))
+        other = own.take()
+        left.execute(sql.SQL("ROLLBACK PREPARED {}").format(name))
+    assert other != name
+
+
 def test_a_lock_that_is_not_given_back_costs_nobody_else_his_test(
     own: Schemas, conninfo: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,3 +158,19 @@ def test_when_all_sessions_were_ended_there_is_a_new_one(own: Schemas) -> None:
         own.connected().execute("SELECT FROM nowhere")
     own.give_back(name)
     assert own.take() == name
+
+
+def test_what_was_begun_in_the_kept_session_is_not_what_a_schema_is_emptied_in(
+    own: Schemas, conninfo: str
+) -> None:
+    name = own.take()
+    locks = sql.Identifier(name, "locks")
+    own.connected().execute(
+        sql.SQL("INSERT INTO {} VALUES (1, now(), now(), 'a', 'b')").format(locks)
+    )
+    own.connected().execute("BEGIN")
+    own.give_back(name)
+    assert own.take() == name
+    with psycopg.connect(conninfo) as looking:
+        count = looking.execute(sql.SQL("SELECT count(*) FROM {}").format(locks)).fetchone()
+    assert count == (0,)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections import deque
+from contextlib import suppress
 from typing import Any
 
 import psycopg
@@ -77,14 +78,14 @@ WHERE nspname = {name} AND relkind IN ('r', 'i')
 
 _MORE_PAGES = 4
 
-# Whoever holds a lock has not ended what it does there: a session that was left behind, or the
-# statement of a process that was killed.
+# Whoever holds a lock has not ended what it does there: a session that was left behind, the
+# statement of a process that was killed, or a prepared transaction, which has no process.
 _BUSY = """
 SELECT EXISTS (
     SELECT FROM pg_locks
     JOIN pg_class ON pg_class.oid = relation
     JOIN pg_namespace AS space ON relnamespace = space.oid
-    WHERE nspname = {name} AND pid <> pg_backend_pid()
+    WHERE nspname = {name} AND pid IS DISTINCT FROM pg_backend_pid()
 )
 """
 
@@ -140,10 +141,10 @@ class Schemas:
     def connected(self) -> psycopg.Connection[Any]:
         """Return a connection that is kept: its session has the catalogue at hand."""
         if self._connection is not None:
-            try:
+            # A test may have ended all sessions, or have left this one in a transaction.
+            with suppress(psycopg.Error):
                 self._connection.execute("SELECT")
-            except psycopg.Error:
-                # A test has ended all sessions, or has left this one in a transaction.
+            if self._connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
                 self._connection.close()
                 self._connection = None
         if self._connection is None:
