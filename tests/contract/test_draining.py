@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from alkstore import InvalidOption, JobHandle, Store
+from alkstore import InvalidOption, JobHandle, Queue, Store
 from alkstore.testing import EngineHarness, assert_dead, assert_enqueued, deliver_all, drain
 
 
@@ -49,6 +49,33 @@ def test_a_drain_tells_what_became_of_each_job(engine: EngineHarness, store: Sto
     engine.advance(60)
     assert drain(store, "mail", handler).dead == [retried]
     assert_dead(queue, "raise", error="smtp", attempts=2)
+
+
+AFTERWARDS: dict[str, tuple[Callable[[Queue, JobHandle], object], str]] = {
+    "purged": (lambda queue, handle: (handle.fail("no"), queue.purge([handle.id])), "acked"),
+    "requeued": (
+        lambda queue, handle: (handle.fail("no"), queue.requeue([handle.id])),
+        "released",
+    ),
+    "cancelled": (lambda queue, handle: (handle.release(), queue.cancel(handle.id)), "acked"),
+}
+
+
+@pytest.mark.parametrize(("work", "fate"), AFTERWARDS.values(), ids=AFTERWARDS)
+def test_what_a_handler_does_with_a_job_that_it_has_settled_hides_how(
+    store: Store, work: Callable[[Queue, JobHandle], object], fate: str
+) -> None:
+    queue, worked = store.queue("mail"), False
+    job = queue.enqueue(1)
+
+    def handler(handle: JobHandle) -> None:
+        nonlocal worked
+        if not worked:
+            worked = True
+            work(queue, handle)
+
+    first = drain(store, "mail", handler).runs[0]
+    assert (first.id, first.fate) == (job, fate)
 
 
 def test_a_drain_raises_what_the_handler_raised_if_that_is_wished(store: Store) -> None:

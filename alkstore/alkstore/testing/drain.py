@@ -14,7 +14,11 @@ from alkstore.traits import Delivery, Handler, JobHandle, Outbox, Queue, Store
 
 Fate = Literal["acked", "retried", "dead", "released", "gone"]
 """What became of a job: finished, back for another attempt, a dead letter, given back as if it
-had not been claimed, or taken away meanwhile (cancelled, or claimed by another)."""
+had not been claimed, or taken away meanwhile (cancelled, or claimed by another).
+
+It is read from where the job is afterwards. What the handler did with a job that it had settled
+itself hides how: one that it failed and purged, or released and cancelled, counts as finished, and
+one that it failed and requeued as given back."""
 
 _WORKER: Final = "alkstore.testing"
 
