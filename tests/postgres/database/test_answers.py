@@ -14,6 +14,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 import alkstore_postgres
@@ -118,6 +119,39 @@ def test_a_second_ctrl_c_closes_the_connection(
     with once(runs, press_ctrl_c), pytest.raises(KeyboardInterrupt):
         one_connection._parts.database.fetch_value(LONG)
     assert backend(one_connection) != before
+
+
+def test_ctrl_c_does_not_wait_for_a_statement_that_cannot_be_cancelled(
+    one_connection: PostgresStore, runs: Callable[[], bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As behind a pooler that passes no request to cancel on."""
+    monkeypatch.setattr(answer, "CANCEL_LIMIT", 0.5)
+    monkeypatch.setattr(OwnConnection, "cancel_safe", lambda *_, **__: None)
+    before = backend(one_connection)
+    with Stopwatch() as watch, once(runs, press_ctrl_c), pytest.raises(KeyboardInterrupt):
+        one_connection._parts.database.fetch_value(LONG)
+    assert watch.seconds < 10
+    assert backend(one_connection) != before
+
+
+def test_what_fails_at_the_commit_is_told_though_the_rows_have_come(
+    one_connection: PostgresStore, connection: psycopg.Connection[Any], schema: str
+) -> None:
+    places = {"late": sql.Identifier(schema, "late"), "jobs": sql.Identifier(schema, "jobs")}
+    for statement in (
+        (
+            "CREATE FUNCTION {late}() RETURNS trigger LANGUAGE plpgsql AS"
+            " $$ BEGIN RAISE SQLSTATE 'XX777'; END $$"
+        ),
+        (
+            "CREATE CONSTRAINT TRIGGER late AFTER INSERT ON {jobs}"
+            " DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION {late}()"
+        ),
+    ):
+        connection.execute(sql.SQL(statement).format(**places))
+    with pytest.raises(DatabaseError) as caught:
+        one_connection.queue("q").enqueue(1)
+    assert caught.value.sqlstate == "XX777"
 
 
 def test_an_exception_that_is_set_in_a_waiting_thread_is_heard_there(

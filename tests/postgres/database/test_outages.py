@@ -261,6 +261,8 @@ def test_a_conflict_is_tried_again_and_told_when_it_does_not_end(
     with pytest.raises(alkstore.DatabaseError) as caught:
         store.queue("mail").enqueue(1)
     assert (caught.value.sqlstate, caught.value.retryable) == (state, True)
+    last = connection.execute(sql.SQL("SELECT last_value FROM {}.tries").format(place)).fetchone()
+    assert last == (-81,)  # ten tries
 
 
 @pytest.fixture(scope="module")
