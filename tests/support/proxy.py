@@ -10,7 +10,7 @@ import contextlib
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import TracebackType
 
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -37,6 +37,8 @@ class Proxy:
         conninfo: The way through this proxy.
         swallows: Whether notifications are dropped, as by a pooler in transaction mode.
         pace: How many bytes a second come through from the server; ``None``: all.
+        cuts_before: A type of the server's messages; the first one cuts its way instead of coming
+            through.
         accepted: How many connections there have been.
     """
 
@@ -56,6 +58,7 @@ class Proxy:
         self.accepted = 0
         self.swallows = False
         self.pace: float | None = None
+        self.cuts_before: bytes | None = None
         ours = {"host": "127.0.0.1", "port": self.port, "sslmode": "disable"}
         self.conninfo = make_conninfo("", **{**given, **ours})
         self._begin(self._accept)
@@ -174,11 +177,18 @@ class Proxy:
                 if self.pace is not None:
                     time.sleep(len(data) / self.pace)
                 whole, kept = _split(kept + data)
-                self._pass_on(client, b"".join(one for one in whole if not self._dropped(one)))
+                last = next(self._cutting(whole), None)
+                through = [one for one in whole[:last] if not self._dropped(one)]
+                self._pass_on(client, b"".join(through))
+                if last is not None:
+                    break
         _shut(client, server)
 
     def _dropped(self, message: bytes) -> bool:
         return self.swallows and message[:1] == _NOTIFICATION
+
+    def _cutting(self, messages: list[bytes]) -> Iterator[int]:
+        return (at for at, one in enumerate(messages) if one[:1] == self.cuts_before)
 
     def _pass_on(self, target: socket.socket, data: bytes) -> None:
         self._go.wait()

@@ -82,8 +82,11 @@ class Database:
         self._pools.check_open()
 
     @contextmanager
-    def connection(self) -> Iterator[psycopg.Connection[Any]]:
+    def connection(self, *, waited: float = 0.0) -> Iterator[psycopg.Connection[Any]]:
         """Lend a living connection in autocommit mode.
+
+        Args:
+            waited: How long the caller has waited for one already, in seconds.
 
         Raises:
             StoreClosed: The store was closed.
@@ -92,7 +95,7 @@ class Database:
         """
         with translated():
             pool = self._pools.current()
-            connection = self._check_out(pool)
+            connection = self._check_out(pool, waited)
             try:
                 with nullcontext() if self._attend is None else self._attend(connection):
                     if isinstance(connection, OwnConnection):
@@ -194,30 +197,36 @@ class Database:
         if self._attend is None and self._pools.lent is None:
             # What most calls come down to. It runs cold after each wait for the server, where a
             # call of Python's costs several times what it does in a loop: as few as can be.
+            began = time.monotonic()
             try:
                 pool = self._pools.current()
                 connection = pool.getconn(self._timeout)
                 try:
-                    if isinstance(connection, OwnConnection) and connection.is_silent():
+                    assert isinstance(connection, OwnConnection)  # noqa: S101 - of our own pool
+                    if connection.is_silent() or not is_dead(connection):
                         own_cursor = connection.engine_cursor
                         own_cursor.run(query, params)
                         return take(own_cursor)
+                    connection.close()
                 finally:
                     pool.putconn(connection)
             except DRIVER_ERRORS as error:
                 raise own(error) from error
-        with self.connection() as lent:
+            waited = time.monotonic() - began
+        else:
+            waited = 0.0
+        with self.connection(waited=waited) as lent:
             cursor = Session(lent).cursor
             cursor.run(query, params)
             return take(cursor)
 
-    def _check_out(self, pool: AnyPool) -> psycopg.Connection[Any]:
+    def _check_out(self, pool: AnyPool, waited: float) -> psycopg.Connection[Any]:
         """Return a living connection of *pool*; whatever fails or interrupts, none is lost.
 
         Nothing may come between a check-out and the ``try`` that gives back: Ctrl-C is heard
         between any two statements, and the pool does not miss what it has handed out.
         """
-        deadline = time.monotonic() + self._timeout
+        deadline = time.monotonic() + self._timeout - waited
         while True:
             left = deadline - time.monotonic()
             if left <= 0:

@@ -85,8 +85,10 @@ class OwnConnection(psycopg.Connection[TupleRow]):
 
         The quick half of `pools.is_dead`: what is not silent may still be alive.
         """
+        if self.closed:
+            return False
         poll = self._poll or self._watch()
-        return poll is not None and not self.closed and not poll.poll(0)
+        return poll is not None and not poll.poll(0)
 
     def answer(self) -> PGresult:
         """Return the server's answer to what was sent; see `await_answer`."""

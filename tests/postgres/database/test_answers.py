@@ -8,8 +8,10 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 import psycopg
@@ -20,8 +22,9 @@ from psycopg.conninfo import make_conninfo
 import alkstore_postgres
 from alkstore import DatabaseError
 from alkstore_postgres import PostgresStore
-from alkstore_postgres.database import answer
+from alkstore_postgres.database import answer, database
 from alkstore_postgres.database.own_connection import OwnConnection
+from alkstore_postgres.database.own_pool import OwnPool
 from tests.support.proxy import Proxy
 from tests.support.timing import Stopwatch
 from tests.support.waiting import wait_until
@@ -197,6 +200,23 @@ def test_the_end_of_the_session_is_told_as_the_server_tells_it(
     assert caught.value.retryable
 
 
+def test_rows_without_the_end_of_the_statement_are_no_answer(
+    proxy: Proxy, open_store: OpenStore, schema: str
+) -> None:
+    """The server has sent them, and has not said that it is committed."""
+    open_store().close()
+    with alkstore_postgres.open(proxy.conninfo, schema=schema, min_size=1, timeout=5) as store:
+        database = store._parts.database
+        for _ in range(10):  # it is prepared on the way
+            assert database.fetch_value(b"SELECT 1") == 1
+        proxy.cuts_before = b"Z"
+        with pytest.raises(DatabaseError) as caught:
+            database.fetch_value(b"SELECT 1")
+        proxy.cuts_before = None
+        assert caught.value.retryable
+        assert database.fetch_value(b"SELECT 1") == 1
+
+
 @pytest.mark.parametrize("size", [1, 100_000, 30_000_000])
 def test_what_does_not_come_in_one_piece_is_waited_for(
     one_connection: PostgresStore, size: int
@@ -211,6 +231,28 @@ def test_what_does_not_come_in_one_piece_is_waited_for(
         {"size": size // 100},
     )
     assert len(rows) == size // 100
+
+
+def test_dead_connections_are_waited_for_once_in_all(
+    one_connection: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call has one limit for its wait, however many connections it is handed."""
+    allowed: list[float] = []
+    getconn = OwnPool.getconn
+
+    def slow(self: OwnPool, timeout: float | None = None) -> OwnConnection:
+        assert timeout is not None
+        allowed.append(timeout)
+        time.sleep(0.2)
+        return getconn(self, timeout)
+
+    monkeypatch.setattr(OwnPool, "getconn", slow)
+    deaths = [True, True]
+    monkeypatch.setattr(OwnConnection, "is_silent", lambda _: False)
+    monkeypatch.setattr(database, "is_dead", lambda _: bool(deaths and deaths.pop()))
+    assert one_connection.queue("q").size() == 0
+    assert len(allowed) == 3
+    assert all(later <= sooner - 0.2 for sooner, later in pairwise(allowed))
 
 
 def test_a_notification_that_comes_with_an_answer_is_handed_on(
@@ -240,7 +282,7 @@ def test_where_there_is_no_poll_psycopg_waits(
 def test_psycopg_waits_as_it_is_told(store: PostgresStore, conninfo: str, schema: str) -> None:
     program = f"""if True:
         import alkstore_postgres
-        from alkstore_postgres.database import answer
+        from alkstore_postgres.database import answer, database
         from psycopg import waiting
         assert waiting.wait is waiting.wait_selector
         answer._read = None
