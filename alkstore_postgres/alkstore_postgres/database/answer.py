@@ -23,8 +23,9 @@ LOOK_EVERY: Final = 100
 CANCEL_LIMIT: Final = 5.0
 """How long, in seconds, Ctrl-C waits for its request to cancel, and for the statement to end."""
 
-_IS_USUAL: Final = getattr(waiting.wait, "__name__", "") in {"wait_c", "wait_poll"}
-"""Whether psycopg waits as it does unless ``PSYCOPG_WAIT_FUNC`` has chosen something else."""
+_IS_USUAL: Final = getattr(waiting.wait, "__name__", "") == "wait_c"
+"""Whether psycopg waits as it does by itself; not so where ``PSYCOPG_WAIT_FUNC`` chooses, or where
+gevent has put polls of its own in the place of Python's, which belong to one thread each."""
 
 
 def await_answer(connection: psycopg.Connection[Any], poll: Any) -> PGresult:

@@ -279,17 +279,21 @@ def test_where_there_is_no_poll_psycopg_waits(
     assert [job.id for job in queue.claim("w", 10)] == ids
 
 
-def test_psycopg_waits_as_it_is_told(store: PostgresStore, conninfo: str, schema: str) -> None:
+@pytest.mark.parametrize("way", ["wait_selector", "wait_poll"])
+def test_psycopg_waits_as_it_is_told(
+    store: PostgresStore, conninfo: str, schema: str, way: str
+) -> None:
+    """By a poll made for each wait where gevent has its own in the place of Python's."""
     program = f"""if True:
         import alkstore_postgres
-        from alkstore_postgres.database import answer, database
+        from alkstore_postgres.database import answer
         from psycopg import waiting
-        assert waiting.wait is waiting.wait_selector
+        assert waiting.wait is waiting.{way}
         answer._read = None
         with alkstore_postgres.open({conninfo!r}, schema={schema!r}) as store:
             for number in range(8):
                 store.queue("q").enqueue(number)
     """
-    told = {**os.environ, "PSYCOPG_WAIT_FUNC": "wait_selector"}
+    told = {**os.environ, "PSYCOPG_WAIT_FUNC": way}
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60, env=told)
     assert store.queue("q").size() == 8
