@@ -17,6 +17,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from tests.support.certificates import make_certificate
+from tests.support.server import in_ci
 from tests.support.waiting import wait_until
 
 PGBOUNCER = shutil.which("pgbouncer", path=os.environ.get("PATH", "") + ":/usr/sbin")
@@ -26,7 +27,7 @@ def require_pgbouncer() -> str:
     """Return the path of the program; without it, skip the test, or fail it in CI."""
     if PGBOUNCER is None:
         reason = "pgbouncer is not installed (Debian: apt-get install pgbouncer)"
-        if os.environ.get("CI"):
+        if in_ci():
             pytest.fail(reason)
         pytest.skip(reason)
     return PGBOUNCER
