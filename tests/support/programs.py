@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -72,16 +73,37 @@ class Program:
         self._process.send_signal(number)
 
     def end(self, timeout: float = 10.0) -> tuple[int, str, float]:
-        """Wait for the end; return the exit status, all that went to stderr, and how long."""
-        began = time.monotonic()
-        self._process.wait(timeout)
-        took = time.monotonic() - began
+        """Wait for the end; return the exit status, all that went to stderr, and how long.
+
+        What the system tells that it had no processor for the program, by then, is taken off.
+        """
+        began, lost = time.monotonic(), self._without_processor()
+        self._await_end(timeout)
+        took = time.monotonic() - began - (self._without_processor() - lost)
+        self._process.wait()
         errors = self._err.read()
         if self._process.stdin is not None:
             self._process.stdin.close()
         self._out.close()
         self._err.close()
         return self._process.returncode, errors, took
+
+    def _await_end(self, timeout: float) -> None:
+        """Wait until the program has ended, and leave it as it is, to be looked at."""
+        deadline = time.monotonic() + timeout
+        how = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        while self._process.returncode is None and not os.waitid(os.P_PID, self._process.pid, how):
+            if time.monotonic() > deadline:
+                raise subprocess.TimeoutExpired(self._process.args, timeout)
+            time.sleep(0.002)
+
+    def _without_processor(self) -> float:
+        """Return for how many seconds in all its main thread could have run and did not."""
+        try:
+            told = Path(f"/proc/{self._process.pid}/schedstat").read_text(encoding="ascii")
+        except OSError:  # not Linux, or it is gone
+            return 0.0
+        return int(told.split()[1]) / 1e9
 
     def kill(self) -> None:
         """Make sure that it is gone."""
