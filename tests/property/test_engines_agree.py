@@ -116,7 +116,7 @@ MINUTES = float(os.environ.get("ALKSTORE_WALK_MINUTES", "0"))
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300 + 120 * MINUTES)
+@pytest.mark.timeout(120 + 120 * MINUTES)
 def test_the_engines_agree_on_everything(
     harness: PostgresHarness, postgres: list[PostgresStore]
 ) -> None:

@@ -97,6 +97,12 @@ def test_one_schema_is_enough_for_any_number_of_tests(own: Schemas) -> None:
     assert len(names) == 1
 
 
+def a_row_in(schema: str) -> sql.Composed:
+    """Return a statement that leaves something behind in *schema*."""
+    store = "INSERT INTO {} VALUES (1, now(), now(), 'a', 'b')"
+    return sql.SQL(store).format(sql.Identifier(schema, "locks"))
+
+
 def test_where_somebody_is_busy_nobody_else_is_let_in(own: Schemas, conninfo: str) -> None:
     name = own.take()
     own.give_back(name)
@@ -113,10 +119,9 @@ def test_where_a_prepared_transaction_is_left_nobody_else_is_let_in(
 ) -> None:
     name = own.take()
     own.give_back(name)
-    store = sql.SQL("INSERT INTO {} VALUES (1, now(), now(), 'a', 'b')")
     with psycopg.connect(conninfo, autocommit=True) as left:
         left.execute("BEGIN")
-        left.execute(store.format(sql.Identifier(name, "locks")))
+        left.execute(a_row_in(name))
         left.execute(sql.SQL("PREPARE TRANSACTION {}").format(name))
         other = own.take()
         left.execute(sql.SQL("ROLLBACK PREPARED {}").format(name))
@@ -164,13 +169,12 @@ def test_what_was_begun_in_the_kept_session_is_not_what_a_schema_is_emptied_in(
     own: Schemas, conninfo: str
 ) -> None:
     name = own.take()
-    locks = sql.Identifier(name, "locks")
-    own.connected().execute(
-        sql.SQL("INSERT INTO {} VALUES (1, now(), now(), 'a', 'b')").format(locks)
-    )
+    own.connected().execute(a_row_in(name))
     own.connected().execute("BEGIN")
     own.give_back(name)
     assert own.take() == name
     with psycopg.connect(conninfo) as looking:
-        count = looking.execute(sql.SQL("SELECT count(*) FROM {}").format(locks)).fetchone()
+        count = looking.execute(
+            sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(name, "locks"))
+        ).fetchone()
     assert count == (0,)

@@ -108,5 +108,7 @@ threading.Thread(target=time.sleep, args=(0.5,)).start()
 store.start_worker("emails", print)
 store.start_outbox("mails", print)
 store.start_scheduler()
+say("done")
 """)
+    program.wait_for("done")  # the time to end is not the time to begin
     assert program.end()[:2] == (0, "")

@@ -18,6 +18,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from alkstore.errors import DatabaseError
 from alkstore.names import SCHEDULER_LOCK
@@ -31,6 +32,7 @@ from alkstore_postgres.store import PostgresStore
 from tests.support.cursors import Run, around_statements
 from tests.support.processes import ROOT
 from tests.support.schedules import ScheduleTable, grid
+from tests.support.waiting import wait_until
 
 STATEMENTS = 7
 """limits, prove, due, missing, beyond, fire, wakes and outlook."""
@@ -224,14 +226,24 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 @pytest.mark.parametrize("number", [*range(1, STATEMENTS), 99])
 def test_a_killed_process_after_any_statement_and_after_the_commit(
-    due: PostgresStore, table: ScheduleTable, conninfo: str, schema: str, number: int
+    *,
+    due: PostgresStore,
+    table: ScheduleTable,
+    connection: psycopg.Connection[Any],
+    conninfo: str,
+    schema: str,
+    number: int,
 ) -> None:
+    named = make_conninfo(conninfo, application_name=schema)
     child = subprocess.run(
-        [sys.executable, "-c", CHILD, conninfo, schema, str(number)],
+        [sys.executable, "-c", CHILD, named, schema, str(number)],
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
         cwd=ROOT,
         check=False,
         timeout=60,
     )
     assert child.returncode == -signal.SIGKILL
+    # Until the server has noticed, its session holds the schedules, and a tick passes them by.
+    sessions = "SELECT FROM pg_stat_activity WHERE application_name = %s"
+    wait_until(lambda: not connection.execute(sessions, [schema]).fetchall())
     recover(due, table)
