@@ -39,16 +39,17 @@ class Attempts:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.listener = 0
         self.pool = 0
-        connect = psycopg.Connection.connect
+        connect: Any = psycopg.Connection.connect
 
-        def counted(*args: Any, **options: Any) -> psycopg.Connection[Any]:
+        def counted(kind: Any, *args: Any, **options: Any) -> psycopg.Connection[Any]:
             if threading.current_thread().name == "alkstore-listener":
                 self.listener += 1
             else:
                 self.pool += 1
-            return connect(*args, **options)
+            connection: psycopg.Connection[Any] = connect.__func__(kind, *args, **options)
+            return connection
 
-        patch.setattr(psycopg.Connection, "connect", counted)
+        patch.setattr(psycopg.Connection, "connect", classmethod(counted))
 
     def reset(self) -> None:
         """Begin anew."""

@@ -202,12 +202,14 @@ class Database:
                 pool = self._pools.current()
                 connection = pool.getconn(self._timeout)
                 try:
-                    assert isinstance(connection, OwnConnection)  # noqa: S101 - of our own pool
-                    if connection.is_silent() or not is_dead(connection):
-                        own_cursor = connection.engine_cursor
-                        own_cursor.run(query, params)
-                        return take(own_cursor)
-                    connection.close()
+                    # Whoever has put something in the place of `psycopg.Connection.connect`, to
+                    # count or to trace, may hand out others.
+                    if isinstance(connection, OwnConnection):
+                        if connection.is_silent() or not is_dead(connection):
+                            own_cursor = connection.engine_cursor
+                            own_cursor.run(query, params)
+                            return take(own_cursor)
+                        connection.close()
                 finally:
                     pool.putconn(connection)
             except DRIVER_ERRORS as error:

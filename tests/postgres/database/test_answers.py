@@ -270,6 +270,19 @@ def test_a_notification_that_comes_with_an_answer_is_handed_on(
     assert heard == ["one", "two"]
 
 
+def test_connections_of_another_kind_are_used_as_they_are(
+    monkeypatch: pytest.MonkeyPatch, open_store: OpenStore
+) -> None:
+    """A program that traces may have put its own in the place of psycopg's `connect`."""
+    monkeypatch.setattr(psycopg.Connection, "connect", psycopg.Connection.connect)
+    store = open_store()
+    queue = store.queue("q")
+    ids = [queue.enqueue(number) for number in range(8)]
+    assert [job.id for job in queue.claim("w", 10)] == ids
+    with store._parts.database.connection() as connection:
+        assert type(connection) is psycopg.Connection
+
+
 def test_where_there_is_no_poll_psycopg_waits(
     monkeypatch: pytest.MonkeyPatch, open_store: OpenStore
 ) -> None:
