@@ -91,10 +91,10 @@ class Ours(Contestant):
         """Have wakes sent as ever, or take them out: no option of the product, but they cost."""
         sender: Any = self.store._parts.sender  # noqa: SLF001
         if on:
-            sender.__dict__.pop("inline", None)
+            sender.__dict__.pop("begin", None)
             sender.__dict__.pop("merged", None)
         else:
-            sender.inline = lambda _name: False
+            sender.begin = lambda _name, due: None  # noqa: ARG005 - as it is called
             sender.merged = lambda _name, _job_id=None: None
 
     def task_start(self, part: str) -> None:

@@ -49,6 +49,7 @@ PAGES = {
     "claim of an empty queue": 60,
     "claim 33": 33 * 30,
     "claim 100": 100 * 30,
+    "claim_first 1": 100,
     "claim_some_below 1": 100,
     "claim_more_below 100": 100 * 30,
     "sweep and claim 1": 300,
@@ -114,7 +115,8 @@ def test_the_pages_that_are_touched_are_few(plans: Plans) -> None:
 
 
 def test_a_claim_goes_through_the_index_of_ready_jobs(plans: Plans) -> None:
-    for name in ("claim 1", "claim 33", "claim 100", "claim_some_below 1", "claim_more_below 100"):
+    of_one = ("claim 1", "claim_first 1", "claim_some_below 1")
+    for name in (*of_one, "claim 33", "claim 100", "claim_more_below 100"):
         for plan in plans[name]:
             assert "jobs_ready" in plan.indexes()
 

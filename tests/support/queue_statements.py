@@ -58,9 +58,13 @@ class QueueStatements:
         # A number that is not written into the statement.
         handles += self._call("claim 33", lambda: queue.claim("w", 33))
         claimer = self._store._parts.queues.claimer
-        for name, limit in (("claim_some_below", 1), ("claim_more_below", 100)):
+        for name, limit in (("claim_first", 1), ("claim_some_below", 1), ("claim_more_below", 100)):
             claim = _Claim("mail", "w", limit)
-            rows = self._call(f"{name} {limit}", lambda: claimer._claim_by(name, claim))  # noqa: B023 - called at once
+            query, params = claimer._sql.variant(name, limit), claim.params()
+            rows = self._call(
+                f"{name} {limit}",
+                lambda: self._store._parts.database.fetch_all(query, params),  # noqa: B023 - called at once
+            )
             handles += claimer._handles(claim, rows)
         lapsed, rest = handles[:3], handles[3:]
         self._backlog.lapse([handle.id for handle in lapsed])

@@ -92,6 +92,13 @@ class EngineCursor(psycopg.Cursor[TupleRow]):
         # Never without parameters: percent signs are doubled in every statement.
         self.execute(query, params or {}, prepare=prepare)
 
+    def fetchvalue(self) -> Any:
+        """Return the first value of the first row of a statement that returns one."""
+        row = self.fetchone()
+        if row is None:
+            raise no_row()
+        return row[0]
+
 
 class RawCursor(EngineCursor):
     """A cursor for many rows: times stay numbers, and places of rows (``ctid``) stay bytes.
@@ -108,10 +115,6 @@ class RawCursor(EngineCursor):
         return _RAW_ADAPTERS
 
 
-def first_value(cursor: EngineCursor) -> Any:
-    """Return the first value of the first row of a statement that returns one."""
-    row = cursor.fetchone()
-    if row is None:
-        msg = "the statement returned no row"
-        raise LookupError(msg)
-    return row[0]
+def no_row() -> LookupError:
+    """Return what is raised for a statement that was to return a row and has not."""
+    return LookupError("the statement returned no row")

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
+from operator import attrgetter, methodcaller
 from typing import Any, ParamSpec, TypeVar
 
 import psycopg
@@ -18,7 +19,7 @@ from psycopg_pool import PoolTimeout
 
 from alkstore.errors import DatabaseError
 from alkstore_postgres.database.client_encoding import require_utf8
-from alkstore_postgres.database.cursor import EngineCursor, Params, first_value
+from alkstore_postgres.database.cursor import EngineCursor, Params
 from alkstore_postgres.database.errand import Errand
 from alkstore_postgres.database.errors import CONFLICTS, DRIVER_ERRORS, OUTDATED, own, translated
 from alkstore_postgres.database.own_connection import OwnConnection
@@ -168,19 +169,19 @@ class Database:
 
     def execute(self, query: bytes, params: Params = None) -> int:
         """Run one statement in a transaction of its own; return its row count."""
-        return self._single(_count, query, params)
+        return self._single(_COUNT, query, params)
 
     def fetch_one(self, query: bytes, params: Params = None) -> TupleRow | None:
         """Run one statement in a transaction of its own; return its first row."""
-        return self._single(_first, query, params)
+        return self._single(_FIRST, query, params)
 
     def fetch_all(self, query: bytes, params: Params = None) -> list[TupleRow]:
         """Run one statement in a transaction of its own; return its rows."""
-        return self._single(_all, query, params)
+        return self._single(_ALL, query, params)
 
     def fetch_value(self, query: bytes, params: Params = None) -> Any:
         """Run one statement that returns a row; return the row's first value."""
-        return self._single(first_value, query, params)
+        return self._single(_VALUE, query, params)
 
     def _single(self, take: Callable[[EngineCursor], T], query: bytes, params: Params) -> T:
         """Run one statement, again when it met a conflict; return what *take* makes of it."""
@@ -206,7 +207,7 @@ class Database:
                     # count or to trace, may hand out others.
                     if isinstance(connection, OwnConnection):
                         if connection.is_silent() or not is_dead(connection):
-                            own_cursor = connection.engine_cursor
+                            own_cursor = connection.kept_cursor or connection.engine_cursor
                             own_cursor.run(query, params)
                             return take(own_cursor)
                         connection.close()
@@ -304,16 +305,11 @@ def _restore(
         connection.close()
 
 
-def _count(cursor: EngineCursor) -> int:
-    return cursor.rowcount
-
-
-def _first(cursor: EngineCursor) -> TupleRow | None:
-    return cursor.fetchone()
-
-
-def _all(cursor: EngineCursor) -> list[TupleRow]:
-    return cursor.fetchall()
+# What is made of a cursor that has run a statement.
+_COUNT: Callable[[EngineCursor], int] = attrgetter("rowcount")
+_FIRST: Callable[[EngineCursor], TupleRow | None] = methodcaller("fetchone")
+_ALL: Callable[[EngineCursor], list[TupleRow]] = methodcaller("fetchall")
+_VALUE: Callable[[EngineCursor], Any] = methodcaller("fetchvalue")
 
 
 def _again_on_conflict(attempt: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -17,14 +17,14 @@ import psycopg
 from psycopg import errors
 from psycopg.abc import Buffer
 from psycopg.adapt import AdaptersMap, Transformer
-from psycopg.pq import ExecStatus, Format, TransactionStatus
+from psycopg.pq import ConnStatus, ExecStatus, Format, TransactionStatus
 from psycopg.pq.abc import PGresult
 from psycopg.rows import TupleRow
 
 from alkstore._typing import override
 from alkstore_postgres.database.answer import await_answer
 from alkstore_postgres.database.client_encoding import is_utf8
-from alkstore_postgres.database.cursor import EngineCursor, Params
+from alkstore_postgres.database.cursor import EngineCursor, Params, no_row
 from alkstore_postgres.database.wire import Key, name_of, numbered
 
 _GOOD = frozenset({ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK})
@@ -69,38 +69,40 @@ class OwnConnection(psycopg.Connection[TupleRow]):
     keeps_plans: bool | None = False
     """Whether prepared statements may be planned once, for all values; ``None``: never again."""
 
-    _engine_cursor: OwnCursor | None = None
-    _poll: Any = None
+    poll: Any = None
+    """What watches the socket, once something does; see `watch`."""
+
+    kept_cursor: OwnCursor | None = None
+    """The engine's cursor, once there is one; see `engine_cursor`."""
 
     @property
     def engine_cursor(self) -> OwnCursor:
         """The engine's cursor, kept with the connection."""
-        if self._engine_cursor is None:
-            self._engine_cursor = OwnCursor(self, self.prepare_threshold)
+        if self.kept_cursor is None:
+            self.kept_cursor = OwnCursor(self, self.prepare_threshold)
             self.prepare_threshold = None
-        return self._engine_cursor
+        return self.kept_cursor
 
     def is_silent(self) -> bool:
         """Return whether the server is there, as far as is known, and has said nothing.
 
         The quick half of `pools.is_dead`: what is not silent may still be alive.
         """
-        if self.closed:
+        if self.pgconn.status == ConnStatus.BAD:  # as `closed` tells, by a call less
             return False
-        poll = self._poll or self._watch()
+        poll = self.poll or self.watch()
         return poll is not None and not poll.poll(0)
 
-    def answer(self) -> PGresult:
-        """Return the server's answer to what was sent; see `await_answer`."""
-        return await_answer(self, self._poll or self._watch())
+    def watch(self) -> Any:
+        """Have the socket watched; return what does it, kept for as long as the connection.
 
-    def _watch(self) -> Any:
-        """Have the socket watched; return what does it, kept for as long as the connection."""
+        ``None``: there is no such thing here.
+        """
         if hasattr(select, "poll"):
             poll = select.poll()
             poll.register(self.fileno(), select.POLLIN)
-            self._poll = poll  # last: with one that watches nothing an answer never comes
-        return self._poll
+            self.poll = poll  # last: with one that watches nothing an answer never comes
+        return self.poll
 
     @contextmanager
     def lent(self) -> Iterator[None]:
@@ -158,7 +160,7 @@ class OwnCursor(EngineCursor):
         given = params or {}
         self._answer = None
         with self._own.lock:
-            values = self._kept.dump_sequence([given[name] for name in names], formats)
+            values = self._kept.dump_sequence([*map(given.__getitem__, names)], formats)
             key = (text, self._kept.types or ())
             if prepare is False or self._threshold is None:
                 self._answer = self._run_plain(key, values)
@@ -182,6 +184,17 @@ class OwnCursor(EngineCursor):
             return kept.load_row(0, tuple) if answer.ntuples else None
         finally:
             kept.set_pgresult(None)
+
+    @override
+    def fetchvalue(self) -> Any:
+        """Return the first value of the last statement's first row, and let go of the answer."""
+        kept, answer = self._kept, self._take()
+        try:
+            if answer.ntuples:
+                return kept.load_row(0, tuple)[0]
+        finally:
+            kept.set_pgresult(None)
+        raise no_row()
 
     @override
     def fetchall(self) -> list[TupleRow]:
@@ -285,7 +298,8 @@ class OwnCursor(EngineCursor):
 
     def _wait(self) -> PGresult:
         """Return the answer to what was sent, unless it is an error; Ctrl-C cancels it."""
-        answer = self._own.answer()
+        own = self._own
+        answer = await_answer(own, own.poll or own.watch())
         if answer.status not in _GOOD:
             raise errors.error_from_result(answer, encoding="utf-8")
         return answer

@@ -11,7 +11,7 @@ from psycopg import IsolationLevel
 from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
 
-from alkstore_postgres.database.cursor import EngineCursor, Params, RawCursor, first_value
+from alkstore_postgres.database.cursor import EngineCursor, Params, RawCursor
 from alkstore_postgres.database.own_connection import OwnConnection
 
 
@@ -70,7 +70,7 @@ class Session:
     def fetch_value(self, query: bytes, params: Params = None) -> Any:
         """Run a statement that returns a row; return the row's first value."""
         self._cursor.run(query, params, prepare=self._prepare)
-        return first_value(self._cursor)
+        return self._cursor.fetchvalue()
 
 
 @contextmanager

@@ -189,15 +189,35 @@ WITH RECURSIVE levels (priority, is_due) AS (
 SELECT levels.priority FROM levels
 WHERE levels.is_due
 
+-- part: lazily
+-- Never true; from then on the commit does not wait for the disk.
+pg_catalog.set_config('synchronous_commit', 'off', true) IS NULL
+
 -- part: short_row
 -- What a short claim returns, in the place of what the full one does. Its commit does not wait
 -- for the disk either.
-pg_catalog.set_config('synchronous_commit', 'off', true) IS NULL,
+{lazily},
 pg_catalog.date_part(
     'epoch', pg_catalog.clock_timestamp() - pg_catalog.statement_timestamp()
 ),
 NULL::pg_catalog.float8,
 {row}
+
+-- name: claim_first
+-- Claims the queue's first job that nobody else is about to take, when that is due. For one job. One
+-- that is not due was locked all the same, which is written down, and need not wait for the disk.
+UPDATE {schema}.jobs SET {taken}
+WHERE jobs.id = ANY (ARRAY(
+    SELECT first.id FROM (
+        SELECT jobs.id, jobs.run_at FROM {schema}.jobs
+        WHERE jobs.queue = %(queue)s AND jobs.claimable AND NOT (SELECT {overdue})
+        ORDER BY jobs.priority DESC, jobs.run_at, jobs.id
+        LIMIT 1
+        FOR UPDATE SKIP LOCKED
+    ) AS first
+    WHERE first.run_at <= pg_catalog.statement_timestamp() OR {lazily}
+))
+RETURNING {short_row};
 
 -- name: claim_some
 -- Claims up to {limit} jobs of the queue's highest priority and returns them, in any order. The full
@@ -247,7 +267,7 @@ WITH picked AS MATERIALIZED (
 )
 UPDATE {schema}.jobs SET {taken}
 WHERE jobs.id = ANY (ARRAY(SELECT picked.id FROM picked))
-    AND (SELECT pg_catalog.count(*) FROM picked) >= {limit}
+    AND ((SELECT pg_catalog.count(*) FROM picked) >= {limit} OR {lazily})
 RETURNING {short_row};
 
 -- name: claim_more_below
@@ -262,7 +282,7 @@ WITH picked AS MATERIALIZED (
 )
 UPDATE {schema}.jobs SET {taken}
 WHERE jobs.id = ANY (ARRAY(SELECT picked.id FROM picked))
-    AND (SELECT pg_catalog.count(*) FROM picked) >= {limit}
+    AND ((SELECT pg_catalog.count(*) FROM picked) >= {limit} OR {lazily})
 RETURNING {short_row};
 
 -- name: sweep

@@ -3,7 +3,8 @@
 The full claim statement answers everything at once: several priorities, what has to be swept,
 when something becomes due. Most of its time goes into setting it up. While a queue has plenty
 of jobs none of that is needed, and the short statement, which claims as many as were asked for
-of the highest priority or nothing, says the same in two thirds of the time.
+of the highest priority or nothing, says the same in two thirds of the time. The one for a single
+job takes the first that nobody else is about to take, and less time still.
 
 Where jobs are delayed at a priority above the ready ones, which a retry of an urgent job is enough
 for, the short statement of the highest priority claims nothing. One that goes down to the first

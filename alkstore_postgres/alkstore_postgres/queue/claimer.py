@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from psycopg.rows import TupleRow
@@ -76,6 +77,7 @@ class Claimer:
         """Claim up to *limit* jobs, sleeping up to *timeout* seconds until there is one."""
         deadline = None if timeout is None else time.monotonic() + timeout
         sleeper = _Sleeper()
+        claim = _Claim(queue, worker_id, limit)
         more = False
         if stop is not None:
             stop.attach(sleeper.parker)
@@ -85,8 +87,7 @@ class Claimer:
             while stop is None or not stop.cancelled:
                 # Where others sleep beside this one, it has to tell whether there is more for them.
                 woken, sleeper.woken = sleeper.woken, False
-                hinted = woken and self._hub.is_alone(queue)
-                claim = _Claim(queue, worker_id, limit, hinted=hinted)
+                claim.hinted = woken and self._hub.is_alone(queue)
                 try:
                     handles, nap = self._try(claim)
                 except BaseException:
@@ -157,18 +158,22 @@ class Claimer:
     def _short(self, claim: _Claim) -> _Short | None:
         """Return the short statement that is likely to be enough."""
         queue = claim.queue
-        if self._streaks.goes_on(queue):
-            # Of one job there are enough, or none.
-            name = "claim_some" if claim.limit == 1 else "claim_more"
-            return _Short(name, in_streak=True, below=self._streaks.looks_below(queue))
-        if claim.hinted and self._streaks.trusts(queue) and not self._places.is_slow(queue):
-            return _Short("claim_some", in_streak=False, below=self._streaks.looks_below(queue))
-        return None
+        in_streak = self._streaks.goes_on(queue)
+        slow = self._places.is_slow(queue)
+        if not in_streak and (slow or not claim.hinted or not self._streaks.trusts(queue)):
+            return None
+        if claim.limit == 1:  # of which there are enough, or none
+            names = _CLAIM_SOME if slow else _CLAIM_ONE
+        else:
+            names = _CLAIM_ALL if in_streak else _CLAIM_SOME
+        return _Short(names[self._streaks.looks_below(queue)], in_streak)
 
     def _claim_shortly(self, short: _Short, claim: _Claim) -> list[TupleRow]:
-        """Claim with a short statement; return what it claimed, if anything."""
+        """Claim with a short statement; return what it claimed, if anything, in claim order."""
         queue = claim.queue
-        rows = self._claim_by(f"{short.name}_below" if short.below else short.name, claim)
+        rows = self._database.fetch_all(self._sql.variant(short.name, claim.limit), claim.params())
+        if len(rows) > 1:
+            rows.sort(key=lambda row: (row[_RUN_AT], row[_ID]))
         if short.in_streak:
             if rows:
                 self._looked(claim, rows)
@@ -180,15 +185,8 @@ class Claimer:
             self._streaks.deceived(queue)
         return rows
 
-    def _claim_by(self, name: str, claim: _Claim) -> list[TupleRow]:
-        """Run one of the short statements; return what it claimed in the claim order."""
-        rows = self._database.fetch_all(self._sql.variant(name, claim.limit), claim.params())
-        if len(rows) > 1:
-            rows.sort(key=lambda row: (row[_RUN_AT], row[_ID]))
-        return rows
-
     def _looked(self, claim: _Claim, rows: list[TupleRow]) -> None:
-        took = max([row[_TOOK] for row in rows])
+        took = max(map(_TIME_TAKEN, rows))
         if self._places.is_quick(claim.queue, took, len(rows)):
             return
         last = rows[-1]
@@ -250,15 +248,16 @@ class _Claim:
 
     Attributes:
         hinted: Whether it follows a wake that was for nobody else.
+        more: Whether there was more, as far as the last look tells.
     """
 
     __slots__ = ("claim_id", "hinted", "limit", "more", "queue", "worker_id")
 
-    def __init__(self, queue: str, worker_id: str, limit: int, *, hinted: bool = False) -> None:
+    def __init__(self, queue: str, worker_id: str, limit: int) -> None:
         self.queue = queue
         self.worker_id = worker_id
         self.limit = limit
-        self.hinted = hinted
+        self.hinted = False
         self.claim_id = UuidBytes(os.urandom(16))  # as random as a uuid can be
         self.more = False
 
@@ -280,19 +279,25 @@ class _Short(NamedTuple):
     """A short statement.
 
     Attributes:
-        name: The one that looks at the highest priority alone.
+        name: Its name.
         in_streak: Whether it follows a claim that got all that it asked for; else, a wake.
-        below: Whether it looks below the highest priority.
     """
 
     name: str
     in_streak: bool
-    below: bool
+
+
+# The short statements: of the highest priority, and of the highest that has something due. The one
+# for a single job walks over all that others have locked, due or not: not while looks are slow.
+_CLAIM_ONE = ("claim_first", "claim_some_below")
+_CLAIM_SOME = ("claim_some", "claim_some_below")
+_CLAIM_ALL = ("claim_more", "claim_more_below")
 
 
 # The columns of the claim statement's rows.
 _OVERDUE, _TOOK, _DUE, _ID = range(4)
 _PRIORITY, _RUN_AT, _MORE = 12, 13, 14
+_TIME_TAKEN = itemgetter(_TOOK)
 
 
 def _place(row: TupleRow) -> Place:

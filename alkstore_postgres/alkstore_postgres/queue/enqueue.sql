@@ -25,21 +25,16 @@ RETURNING id
 -- name: enqueue_and_wake
 -- Stores one job and returns its id. Its wake is part of the transaction: heard after the
 -- commit, gone with a rollback.
-WITH job AS ({stored})
-SELECT job.id, pg_catalog.pg_notify(%(channel)s, %(queue)s)
-FROM job;
+{stored}, pg_catalog.pg_notify(%(channel)s, %(queue)s);
 
 -- name: enqueue_and_ask
 -- The same, but there is a wake only when the job %(told)s is gone. Also returns whether there is.
 -- One probe of jobs_pkey.
-WITH job AS ({stored})
-SELECT
-    job.id,
+{stored},
     CASE
-        WHEN NOT EXISTS (SELECT FROM {schema}.jobs WHERE jobs.id = %(told)s)
+        WHEN NOT EXISTS (SELECT FROM {schema}.jobs AS other WHERE other.id = %(told)s)
         THEN pg_catalog.pg_notify(%(channel)s, %(queue)s)::pg_catalog.text
-    END IS NOT NULL
-FROM job;
+    END IS NOT NULL;
 
 -- name: enqueue_many
 -- Stores one job for each payload of the array and returns the ids in the array's order.

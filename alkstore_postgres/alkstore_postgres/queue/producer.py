@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from alkstore_postgres.database.seam import Joined
 from alkstore_postgres.database.session import Session
 from alkstore_postgres.database.statements import Statements
 from alkstore_postgres.queue.claim_places import ClaimPlaces
-from alkstore_postgres.wakes.sender import WakeSender
+from alkstore_postgres.wakes.sender import CARRIES, WakeSender
 
 _ROWS_A_STATEMENT = 5_000
 
@@ -56,6 +57,9 @@ class Producer:
         codec: Encodes payloads.
         max_payload_bytes: The largest encoded payload.
         places: Told of jobs that belong before them.
+
+    Attributes:
+        encode: Returns a payload as it is stored; raises what `encode_payload` raises.
     """
 
     def __init__(
@@ -68,8 +72,9 @@ class Producer:
     ) -> None:
         self._database = database
         self._wakes = wakes
-        self._codec = codec
-        self._max_payload_bytes = max_payload_bytes
+        self.encode: Callable[[Any], bytes] = partial(
+            encode_payload, codec, max_bytes=max_payload_bytes
+        )
         self._places = places
         self._sql = Statements(__package__, "enqueue.sql", database.schema)
         # Most jobs are stored with nothing given: without seven parameters that is quicker.
@@ -77,10 +82,6 @@ class Producer:
         usual = {"run_at": None, **_numbers(self._usual)}
         self._usual_inserts = tuple(self._sql.with_numbers(name, usual) for name in _INSERTS)
         self._inserts = tuple(self._sql[name] for name in _INSERTS)
-
-    def encode(self, payload: Any) -> bytes:
-        """Return *payload* as it is stored; raises what `encode_payload` raises."""
-        return encode_payload(self._codec, payload, self._max_payload_bytes)
 
     def order(self, queue: str, options: Enqueue) -> Order:
         """Return what all enqueues into *queue* with these *options* have in common."""
@@ -105,28 +106,32 @@ class Producer:
         """Store one job in a transaction of its own; return its id."""
         queue = order.queue
         params = {**order.params, "payload": raw}
-        try:
-            job_id, woken = self._insert(order, params)
-        except DatabaseError as error:
-            if error.sqlstate != NOTIFY_QUEUE_FULL:
-                raise
-            # Nothing was stored: the full notification queue is told at the commit. A
-            # wake is only a hint, so the job is stored without one.
-            job_id, woken = self._database.fetch_value(order.insert, params), True
+        begun = self._wakes.begin(queue, due=order.due)
+        job_id: int
+        if begun is None:
+            job_id, woken = self._database.fetch_value(order.insert, params), False
+        else:
+            job_id, woken = self._insert_and_wake(order, params, begun)
         self._places.stored(queue, order.priority, early=order.early)
         (self._wakes.carried if woken else self._wakes.merged)(queue, job_id if order.due else None)
         return job_id
 
-    def _insert(self, order: Order, params: dict[str, Any]) -> tuple[int, bool]:
-        """Store one job; return its id, and whether its wake was sent with it."""
-        if self._wakes.inline(order.queue):
-            return self._database.fetch_value(order.insert_and_wake, params), True
-        told = self._wakes.ask(order.queue) if order.due else None
-        if told is None:
-            return self._database.fetch_value(order.insert, params), False
-        row = self._database.fetch_one(order.insert_and_ask, params | {"told": told})
-        assert row is not None  # noqa: S101 - it returns the job that it has stored
-        return row[0], row[1]
+    def _insert_and_wake(
+        self, order: Order, params: dict[str, Any], begun: int
+    ) -> tuple[int, bool]:
+        """Store one job as `WakeSender.begin` says; return its id, and whether its wake is sent."""
+        try:
+            if begun is CARRIES:
+                return self._database.fetch_value(order.insert_and_wake, params), True
+            row = self._database.fetch_one(order.insert_and_ask, params | {"told": begun})
+            assert row is not None  # noqa: S101 - it returns the job that it has stored
+            return row[0], row[1]
+        except DatabaseError as error:
+            if error.sqlstate != NOTIFY_QUEUE_FULL:
+                raise
+        # Nothing was stored: the full notification queue is told at the commit. A wake is only a
+        # hint, so the job is stored without one.
+        return self._database.fetch_value(order.insert, params), True
 
     def enqueue_many(self, order: Order, raws: Sequence[bytes]) -> list[int]:
         """Store a job for each of *raws* in one transaction; return the ids in order."""

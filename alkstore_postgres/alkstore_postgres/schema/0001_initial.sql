@@ -2,6 +2,10 @@
 --
 -- Stored durations are double precision seconds: an interval with days in it would follow
 -- the session's time zone, seconds do not.
+--
+-- Names are compared byte by byte (COLLATE "C"). In the order of a locale their indexes would be
+-- wrong from the day on which an upgrade of the system changes that order: a lock whose row is not
+-- found any more is given out twice.
 
 -- What somebody changes by hand must not stop the claims of a whole queue. Domains and no
 -- constraint of the table: the server reads a constraint anew for each statement that writes a
@@ -34,7 +38,7 @@ CREATE TABLE {schema}.jobs (
     max_attempts {schema}.job_attempt_limit NOT NULL,
     priority smallint NOT NULL,
     claimable boolean NOT NULL DEFAULT true,
-    queue text NOT NULL,
+    queue text COLLATE pg_catalog."C" NOT NULL,
     worker_id text,
     schedule text,
     payload bytea NOT NULL,
@@ -74,7 +78,7 @@ CREATE TABLE {schema}.dead_jobs (
     attempts integer NOT NULL,
     max_attempts integer NOT NULL,
     priority smallint NOT NULL,
-    queue text NOT NULL,
+    queue text COLLATE pg_catalog."C" NOT NULL,
     schedule text,
     error text NOT NULL,
     payload bytea NOT NULL,
@@ -103,7 +107,7 @@ CREATE TABLE {schema}.locks (
     token bigint NOT NULL,
     acquired_at timestamp with time zone NOT NULL,
     expires_at timestamp with time zone,
-    name text NOT NULL,
+    name text COLLATE pg_catalog."C" NOT NULL,
     owner text,
     CONSTRAINT locks_pkey PRIMARY KEY (name)
 ) WITH (fillfactor = 50);
@@ -121,9 +125,9 @@ CREATE TABLE {schema}.schedules (
     max_attempts integer,
     priority smallint NOT NULL,
     paused boolean NOT NULL DEFAULT false,
-    name text NOT NULL,
+    name text COLLATE pg_catalog."C" NOT NULL,
     spec text NOT NULL,
-    queue text NOT NULL,
+    queue text COLLATE pg_catalog."C" NOT NULL,
     catch_up text NOT NULL,
     quarantine text,
     payload bytea NOT NULL,

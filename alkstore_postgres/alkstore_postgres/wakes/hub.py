@@ -78,6 +78,10 @@ class WakeHub:
         deaf_pause: Seconds until a line that hears nothing is tried again, doubled each
             time up to ten minutes.
         steady: Seconds after which a connection has lasted.
+
+    Attributes:
+        waiters: Whom it wakes.
+        reconnects: How often a line that was lost was made again.
     """
 
     def __init__(
@@ -103,7 +107,7 @@ class WakeHub:
     def _reset(self) -> None:
         self._pid = os.getpid()
         self._lock = threading.RLock()
-        self._waiters = Waiters()
+        self.waiters = Waiters()
         self._thread: threading.Thread | None = None
         self._starting = False
         self._bell: socket.socket | None = None
@@ -144,17 +148,17 @@ class WakeHub:
                 looked, passes the wake on with `pass_on`.
         """
         self._follow_fork()
-        self._waiters.add(name, sink, shared=shared)
+        self.waiters.add(name, sink, shared=shared)
         try:
             self._ensure_thread()
         except BaseException:
-            self._waiters.remove(name, sink)
+            self.waiters.remove(name, sink)
             raise
 
     def detach(self, name: str, sink: Sink) -> None:
         """Undo one `attach`."""
         self._follow_fork()
-        self._waiters.remove(name, sink)
+        self.waiters.remove(name, sink)
 
     def keep_listening(self) -> None:
         """Start the thread again if there is none, for those who wait and do not poll."""
@@ -173,17 +177,17 @@ class WakeHub:
     def pass_on(self, name: str) -> None:
         """Wake another of the shared sinks of *name* in this process: there is more to do."""
         self._follow_fork()
-        self._waiters.pass_on(name)
+        self.waiters.pass_on(name)
 
     def is_alone(self, name: str) -> bool:
         """Return whether at most one shared sink of *name* is attached in this process."""
-        return self._waiters.count(name) <= 1
+        return self.waiters.count(name) <= 1
 
     def wake_here(self, name: str) -> None:
         """Wake the waiters of this process, without a round trip."""
         if self._pid != os.getpid():
             self._follow_fork()
-        self._waiters.wake(name)
+        self.waiters.wake(name)
 
     def close(self) -> None:
         """End the thread and the connection, and wake every waiter. May be repeated."""
@@ -203,11 +207,11 @@ class WakeHub:
                 bell.close()
             self._state = "closed"
             self._settled.set()
-            self._waiters.wake_all()
+            self.waiters.wake_all()
 
     def after_fork(self) -> None:
         """Forget thread, connection and waiters: they are the parent's."""
-        _inherited.append((self._running, self._lock, self._waiters))
+        _inherited.append((self._running, self._lock, self.waiters))
         if self._bell is not None:
             self._bell.close()  # the child's copy only
         self._reset()
@@ -285,7 +289,7 @@ class WakeHub:
             bell,
             heartbeat=self._heartbeat,
             patience=self._patience,
-            wake=self._waiters.wake,
+            wake=self.waiters.wake,
             fall_behind=self._fall_behind,
         )
         self._running = turn
@@ -321,7 +325,7 @@ class WakeHub:
         self._ready_at = time.monotonic()
         self._deaf_pause = self._first_deaf_pause
         # First: whoever sees that it listens hears nothing of the time before.
-        self._waiters.wake_all()
+        self.waiters.wake_all()
         self._enter("listening", logging.INFO, "the listener is connected")
         self._settled.set()
 
@@ -337,7 +341,7 @@ class WakeHub:
 
     def _fall_behind(self) -> None:
         """Wake everybody, since the wakes that are meant for them come late; say so at times."""
-        self._waiters.wake_all()
+        self.waiters.wake_all()
         if self._told_behind.take():
             say(logger, logging.WARNING, _BEHIND)
 

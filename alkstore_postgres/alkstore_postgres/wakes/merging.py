@@ -141,7 +141,7 @@ class Merging:
             self._vague = True
             return False
         self._ids.append(job_id)
-        return self._awake()
+        return self._is_asleep and self._awake()
 
     def _awake(self) -> bool:
         was_asleep, self._is_asleep = self._is_asleep, False

@@ -13,6 +13,7 @@ import logging
 import os
 import threading
 import time
+from typing import Final
 
 from alkstore.errors import AlkstoreError, StoreClosed
 from alkstore.runners.say import say
@@ -23,6 +24,9 @@ from alkstore_postgres.database.statements import Statements
 from alkstore_postgres.wakes.channel import wake_channel
 from alkstore_postgres.wakes.hub import WakeHub
 from alkstore_postgres.wakes.merging import Merging
+
+CARRIES: Final = 0
+"""The statement that begins carries its wake; no job has this id."""
 
 _IDLE_LIMIT = 10.0
 _CLOSE_LIMIT = 1.0
@@ -67,22 +71,28 @@ class WakeSender:
     def inline(self, name: str) -> bool:
         """Return whether the statement about to run shall carry the wake of *name* itself.
 
-        When so, call `carried` after its commit, else `merged`, or `ask` first. Takes no lock.
+        When so, call `carried` after its commit, else `merged`. Takes no lock.
         """
-        if self._pid != os.getpid():
-            self.after_fork()
+        return self.begin(name, due=False) is CARRIES
+
+    def begin(self, name: str, *, due: bool) -> int | None:
+        """Return what the statement about to run, which stores a job, does for the wake of *name*.
+
+        After its commit call `carried` if it has carried the wake, else `merged`. Takes no lock.
+
+        Args:
+            name: The queue's name; not checked.
+            due: Whether the job can be claimed at once.
+
+        Returns:
+            `CARRIES`: it carries the wake. The id of a job: it looks for that one, and carries
+            the wake when it is gone. ``None``: neither.
+        """
         now = time.monotonic()
         book = self._books.get(name) or self._book(name, now)
-        return book.spend(now)
-
-    def ask(self, name: str) -> int | None:
-        """Return for which job the statement about to run shall look; ``None``: for none.
-
-        When that job is gone the statement carries the wake of *name* after all. Call `carried` if
-        it was so, else `merged`, as after `inline`. Takes no lock.
-        """
-        book = self._books.get(name)
-        return None if book is None else book.ask(time.monotonic())
+        if book.spend(now):
+            return CARRIES
+        return book.ask(now) if due else None
 
     def carried(self, name: str, job_id: int | None = None) -> None:
         """Note that an enqueue has carried the wake of *name*.
@@ -106,7 +116,7 @@ class WakeSender:
         """
         if self._pid != os.getpid():
             self.after_fork()
-        if self._hub is not None:
+        if self._hub is not None and self._hub.waiters.somebody:
             self._hub.wake_here(name)
         if self._closed:
             return
@@ -152,6 +162,7 @@ class WakeSender:
 
     def _book(self, name: str, now: float) -> Merging:
         """Return the books of *name*, made when they are new."""
+        self._follow_fork()
         book = self._books.get(name)
         if book is None:
             with self._lock:

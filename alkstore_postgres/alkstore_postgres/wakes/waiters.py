@@ -26,6 +26,9 @@ class Waiters:
     The tuples are replaced, never changed: the listening thread reads them without a lock.
     Changes take a lock that the same thread may take twice, so that a signal handler which
     interrupts one of them can make another.
+
+    Attributes:
+        somebody: Whether there is anybody.
     """
 
     def __init__(self) -> None:
@@ -33,12 +36,14 @@ class Waiters:
         self._shared: dict[str, tuple[Sink, ...]] = {}
         self._lock = threading.RLock()
         self._complaints = Ration()
+        self.somebody = False
 
     def add(self, name: str, sink: Sink, *, shared: bool = False) -> None:
         """Have *sink* called for the wakes of *name*, once for each time it was added."""
         kind = self._shared if shared else self._sinks
         with self._lock:
             kind[name] = (*kind.get(name, ()), sink)
+            self.somebody = True
 
     def remove(self, name: str, sink: Sink) -> None:
         """Undo one `add`; one that was never made is ignored."""
@@ -52,6 +57,10 @@ class Waiters:
                     kind[name] = tuple(sinks)
                 else:
                     del kind[name]
+                if not (self._sinks or self._shared):
+                    self.somebody = False
+                if self._sinks or self._shared:  # a signal handler has added one at this moment
+                    self.somebody = True
                 return
 
     def count(self, name: str) -> int:

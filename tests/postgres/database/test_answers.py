@@ -286,7 +286,7 @@ def test_connections_of_another_kind_are_used_as_they_are(
 def test_where_there_is_no_poll_psycopg_waits(
     monkeypatch: pytest.MonkeyPatch, open_store: OpenStore
 ) -> None:
-    monkeypatch.setattr(OwnConnection, "_watch", lambda _: None)
+    monkeypatch.setattr(OwnConnection, "watch", lambda _: None)
     queue = open_store().queue("q")
     ids = [queue.enqueue(number) for number in range(8)]
     assert [job.id for job in queue.claim("w", 10)] == ids

@@ -194,7 +194,7 @@ def test_whoever_waits_is_told_before_the_pool_has_ended(
     monkeypatch.setattr(OwnPool, "close", closing)
     waiter = threading.Thread(target=wait)
     waiter.start()
-    wait_until(lambda: "q" in store._parts.hub._waiters._shared)
+    wait_until(lambda: "q" in store._parts.hub.waiters._shared)
     time.sleep(0.1)  # it has looked once and sleeps
     store.close()
     waiter.join()

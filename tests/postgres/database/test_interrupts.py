@@ -20,6 +20,7 @@ from alkstore import DatabaseError
 from alkstore._typing import override
 from alkstore_postgres import PostgresStore
 from alkstore_postgres.database import database, own_pool
+from alkstore_postgres.database.answer import await_answer
 from alkstore_postgres.database.errand import Errand
 from alkstore_postgres.database.own_connection import OwnConnection
 from alkstore_postgres.database.own_pool import OwnPool
@@ -235,7 +236,7 @@ def test_an_interrupt_as_the_watch_begins_leaves_none_that_sees_nothing(
     assert own.is_silent()
     own.pgconn.send_query(b"SELECT 1")
     wait_until(lambda: not own.is_silent())
-    assert own.answer().get_value(0, 0) == b"1"
+    assert await_answer(own, own.poll).get_value(0, 0) == b"1"
     pool.putconn(own)
 
 

@@ -64,7 +64,7 @@ def waiting_for(
     thread = threading.Thread(target=wait)
     thread.start()
     hub = store._parts.hub
-    wait_until(lambda: outcome or (hub.state == "listening" and hub._waiters._sinks.get(name)))
+    wait_until(lambda: outcome or (hub.state == "listening" and hub.waiters._sinks.get(name)))
     return thread, outcome
 
 

@@ -204,8 +204,7 @@ def test_a_job_is_stored_when_no_wake_can_be_sent(
     """Field case B77: a full notification queue is told at the commit, and nothing was stored."""
     tried: list[bytes] = []
     if asks:
-        monkeypatch.setattr(store._parts.sender, "inline", lambda _name: False)
-        monkeypatch.setattr(store._parts.sender, "ask", lambda _name: 7)
+        monkeypatch.setattr(store._parts.sender, "begin", lambda _name, due: 7 if due else None)
 
     def full(run: Run) -> Run:
         def run_unless_waking(cursor: object, query: bytes, *args: Any, **options: Any) -> None:

@@ -62,7 +62,7 @@ class Herd:
         """Return when all of them sleep."""
         for thread in self._threads:
             thread.start()
-        shared = store._parts.hub._waiters._shared
+        shared = store._parts.hub.waiters._shared
         wait_until(lambda: len(shared.get(self._queue.name, ())) == WORKERS)
         wait_until(lambda: store._parts.hub.state == "listening")
         self.cost(0)

@@ -93,7 +93,7 @@ def test_one_that_is_interrupted_as_it_leaves_takes_no_wakes_any_more(
     monkeypatch.setattr(WakeHub, "detach", interrupted)
     with pytest.raises(KeyboardInterrupt):
         queue.claim_wait("w", timeout=0, stop=stop)
-    assert store._parts.hub._waiters.count(queue.name) == 0
+    assert store._parts.hub.waiters.count(queue.name) == 0
     assert not stop._own.waiters
 
 

@@ -60,7 +60,7 @@ class Waiter:
 
 def waits(store: PostgresStore, name: str) -> bool:
     """Return whether somebody in this store waits for wakes of *name*."""
-    waiters = store._parts.hub._waiters
+    waiters = store._parts.hub.waiters
     return name in waiters._sinks or name in waiters._shared
 
 

@@ -14,7 +14,7 @@ from alkstore_postgres.queue.claim_streaks import ClaimStreaks
 from alkstore_postgres.queue.claimer import Claimer
 from tests.support.job_table import JobTable
 
-FULL, SHORT, BELOW = "claim", "claim_some", "claim_some_below"
+FULL, SHORT, SOME, BELOW = "claim", "claim_first", "claim_some", "claim_some_below"
 
 TRUST = 4
 """After so many good wakes the next one is trusted."""
@@ -43,7 +43,7 @@ class Sleeper:
             if not found[0] and self._events:
                 # It has looked and does not sleep yet: the wake is remembered.
                 self._events.pop(0)()
-                store._parts.hub._waiters.wake_all()
+                store._parts.hub.waiters.wake_all()
             return found
 
         patch.setattr(Statements, "_render", rendering)
@@ -95,7 +95,7 @@ def test_a_batch_that_is_woken_gets_all_that_is_there_in_the_claim_order(
         table.move(ids[2], "run_at", -9)
 
     handles = sleeper.claim(store_some, limit=10)
-    assert sleeper.sent == [FULL, SHORT]
+    assert sleeper.sent == [FULL, SOME]
     assert [handle.id for handle in handles] == [ids[2], ids[0], ids[1]]
 
 
@@ -109,7 +109,7 @@ def test_a_batch_that_is_woken_gets_the_jobs_of_all_priorities(
         ids.extend(queue.enqueue(number, priority=number) for number in (9, 0, 5))
 
     handles = sleeper.claim(store_some, limit=10)
-    assert sleeper.sent == [FULL, SHORT, FULL]
+    assert sleeper.sent == [FULL, SOME, FULL]
     assert [handle.id for handle in handles] == [ids[0], ids[2], ids[1]]
 
 

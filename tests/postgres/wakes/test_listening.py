@@ -263,7 +263,7 @@ def test_closing_a_listener_ends_the_waits_of_other_threads(store: PostgresStore
         assert outcome == [None]
     iteration.join(4)
     assert heard == [[]]
-    assert not store._parts.hub._waiters._sinks
+    assert not store._parts.hub.waiters._sinks
     assert listener.wait() is None
 
 
@@ -341,7 +341,7 @@ def parkers(listener: Listener) -> dict[int, Any]:
 
 
 def test_a_listener_that_is_dropped_without_close_leaves_the_hub(store: PostgresStore) -> None:
-    waiters = store._parts.hub._waiters
+    waiters = store._parts.hub.waiters
     kept = store.listen("x")
     dropped = store.listen("x", "y")
     assert {name: len(sinks) for name, sinks in waiters._sinks.items()} == {"x": 2, "y": 1}

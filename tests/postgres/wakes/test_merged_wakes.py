@@ -15,7 +15,7 @@ import pytest
 
 from alkstore import DatabaseError
 from alkstore_postgres.store import PostgresStore
-from alkstore_postgres.wakes.merging import BURST, SPARSE, WINDOW
+from alkstore_postgres.wakes.merging import BURST, SPARSE, WINDOW, Merging
 from alkstore_postgres.wakes.sender import WakeSender
 from tests.support.timing import Stopwatch, in_time
 from tests.support.waiting import wait_until
@@ -169,7 +169,7 @@ def test_in_a_stream_an_enqueue_carries_its_wake_when_the_job_last_told_of_is_do
     monkeypatch.setattr(sender, "merged", lambda _name, job_id=None: left.append(job_id))
     queue.enqueue("told of")
     assert tap.until("mail") == {"mail": 1}
-    monkeypatch.setattr(sender, "inline", lambda _name: False)
+    monkeypatch.setattr(Merging, "spend", lambda _merging, _now: False)
     waiting = queue.enqueue("while that waits")
     told = queue.claim("w")
     held = queue.enqueue("while somebody has it")
@@ -281,7 +281,15 @@ def test_a_child_of_a_fork_does_not_wait_for_the_parents_thread(sender: WakeSend
         if pid == 0:
             alone = sender._thread is not None
             sender.inline("x")
+            sender.inline("another")
             os._exit(0 if alone and sender._thread is None else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        pid = os.fork()
+        if pid == 0:
+            parents = sender._thread
+            sender.begin("x", due=True)  # as its parent has it in its books
+            sender.merged("x", 7)
+            os._exit(0 if sender._thread not in {None, parents} else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 

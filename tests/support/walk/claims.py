@@ -113,7 +113,8 @@ class ClaimRules(Ground):
         with self._one_above(number, queue, above):
             for some in counts:
                 self.engines.call(number, partial(_enqueue_many, queue=queue, counts=some))
-                hinted = _Claim(queue, worker, max(sum(some), 1), hinted=True)
+                hinted = _Claim(queue, worker, max(sum(some), 1))
+                hinted.hinted = True
                 self._keep(
                     self.engines.both(
                         partial(pair.memory.queue(queue).claim, worker, hinted.limit),

@@ -79,8 +79,8 @@ def test_whoever_could_not_attach_is_not_attached(
         for shared in (False, True):
             with pytest.raises(type(failure)):
                 hub.attach("mail", lambda _: None, shared=shared)
-    assert not hub._waiters._sinks
-    assert not hub._waiters._shared
+    assert not hub.waiters._sinks
+    assert not hub.waiters._shared
 
 
 def test_connections_that_never_last_are_made_at_the_longest_pause_for_ever() -> None:

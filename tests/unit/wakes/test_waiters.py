@@ -54,11 +54,46 @@ def test_a_sink_may_be_added_twice_and_removed_once() -> None:
     waiters.remove("x", heard.append)
     waiters.wake("x")
     assert heard == ["x"]
+    assert waiters.somebody
     waiters.remove("x", heard.append)
     waiters.remove("x", heard.append)
     waiters.wake("x")
     assert heard == ["x"]
     assert not waiters._sinks
+
+
+def test_it_says_whether_there_is_anybody() -> None:
+    waiters = Waiters()
+    heard: list[str] = []
+    told = [waiters.somebody]
+    waiters.add("x", heard.append)
+    waiters.add("y", heard.append, shared=True)
+    for name in ("x", "nobody's", "y"):
+        waiters.remove(name, heard.append)
+        told.append(waiters.somebody)
+    assert told == [False, True, True, False]
+
+
+def test_one_that_a_signal_handler_adds_while_the_last_one_leaves_is_somebody() -> None:
+    heard: list[str] = []
+
+    class Struck(dict[str, tuple[Sink, ...]]):
+        """As the handler of a signal that comes while it is asked whether it is empty."""
+
+        def __bool__(self) -> bool:
+            if not heard:
+                heard.append("struck")
+                waiters.add("y", heard.append)
+                return False  # as it was when that was asked
+            return len(self) > 0
+
+    waiters = Waiters()
+    waiters.add("x", heard.append)
+    waiters._sinks = Struck(waiters._sinks)
+    waiters.remove("x", heard.append)
+    assert waiters.somebody
+    waiters.wake("y")
+    assert heard == ["struck", "y"]
 
 
 def test_failures_are_told_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
