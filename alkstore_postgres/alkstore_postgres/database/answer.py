@@ -21,7 +21,12 @@ LOOK_EVERY: Final = 100
 """A thread that waits runs after so many milliseconds: an exception may have been set in it."""
 
 CANCEL_LIMIT: Final = 5.0
-"""How long, in seconds, Ctrl-C waits for its request to cancel, and for the statement to end."""
+"""How long, in seconds, Ctrl-C waits for its requests to cancel, and for the statement to end."""
+
+_CANCEL_AGAIN: Final = 0.5
+"""After so many seconds a request to cancel is repeated. The server forgets one that comes between
+two messages of a statement; that it may have no effect is in the
+documentation of its protocol ("Canceling Requests in Progress")."""
 
 _IS_USUAL: Final = getattr(waiting.wait, "__name__", "") == "wait_c"
 """Whether psycopg waits as it does by itself; not so where ``PSYCOPG_WAIT_FUNC`` chooses, or where
@@ -31,7 +36,7 @@ gevent has put polls of its own in the place of Python's, which belong to one th
 def await_answer(connection: psycopg.Connection[Any], poll: Any) -> PGresult:
     """Return the server's answer to the one statement that was sent.
 
-    Ctrl-C cancels the statement; the connection can be used afterwards, or is closed.
+    Whatever interrupts this leaves the statement running; see `cancel`.
 
     Args:
         connection: Where it was sent.
@@ -45,12 +50,7 @@ def await_answer(connection: psycopg.Connection[Any], poll: Any) -> PGresult:
     if poll is None or not _IS_USUAL or pgconn.flush():
         answers: list[PGresult] = connection.wait(generators.execute(pgconn))
         return answers[-1]
-    try:
-        return _read(pgconn, poll)
-    except KeyboardInterrupt:
-        if pgconn.transaction_status == TransactionStatus.ACTIVE:
-            _cancel(connection, poll)
-        raise
+    return _read(pgconn, poll)
 
 
 def _read(pgconn: PGconn, poll: Any) -> PGresult:
@@ -78,23 +78,36 @@ def _read(pgconn: PGconn, poll: Any) -> PGresult:
         raise
 
 
-def _cancel(connection: psycopg.Connection[Any], poll: Any) -> None:
-    """End what runs, or close the connection."""
+def cancel(connection: psycopg.Connection[Any], poll: Any) -> None:
+    """End what runs on the connection, which can be used afterwards, or is closed.
+
+    Args:
+        connection: Where something may have been sent, and not been answered.
+        poll: As for `await_answer`.
+    """
+    pgconn = connection.pgconn
+    if pgconn.transaction_status != TransactionStatus.ACTIVE:
+        return
+    deadline = time.monotonic() + CANCEL_LIMIT
     try:
         with suppress(psycopg.Error):
-            connection.cancel_safe(timeout=CANCEL_LIMIT)
-            _read_the_rest(connection.pgconn, poll, time.monotonic() + CANCEL_LIMIT)
+            while (left := deadline - time.monotonic()) > 0:
+                connection.cancel_safe(timeout=left)
+                if poll is None or not _IS_USUAL or _ends(pgconn, poll, min(_CANCEL_AGAIN, left)):
+                    return
     finally:  # Ctrl-C once more, for one
-        if connection.pgconn.transaction_status == TransactionStatus.ACTIVE:
+        if pgconn.transaction_status == TransactionStatus.ACTIVE:
             connection.close()
 
 
-def _read_the_rest(pgconn: PGconn, poll: Any, deadline: float) -> None:
+def _ends(pgconn: PGconn, poll: Any, limit: float) -> bool:
+    """Return whether the statement ends within *limit* seconds, with all its answers read."""
+    deadline = time.monotonic() + limit
     while True:
         while pgconn.is_busy():
             if time.monotonic() >= deadline:
-                return
+                return False
             if poll.poll(LOOK_EVERY):
                 pgconn.consume_input()
         if pgconn.get_result() is None:
-            return
+            return True

@@ -22,7 +22,7 @@ from psycopg.pq.abc import PGresult
 from psycopg.rows import TupleRow
 
 from alkstore._typing import override
-from alkstore_postgres.database.answer import await_answer
+from alkstore_postgres.database.answer import await_answer, cancel
 from alkstore_postgres.database.client_encoding import is_utf8
 from alkstore_postgres.database.cursor import EngineCursor, Params, no_row
 from alkstore_postgres.database.wire import Key, name_of, numbered
@@ -155,19 +155,23 @@ class OwnCursor(EngineCursor):
 
     @override
     def run(self, query: bytes, params: Params = None, *, prepare: bool | None = None) -> None:
-        """Run one statement; see `EngineCursor.run`."""
+        """Run one statement; see `EngineCursor.run`. Ctrl-C cancels it."""
         text, names, formats = numbered(query)
         given = params or {}
         self._answer = None
         with self._own.lock:
             values = self._kept.dump_sequence([*map(given.__getitem__, names)], formats)
             key = (text, self._kept.types or ())
-            if prepare is False or self._threshold is None:
-                self._answer = self._run_plain(key, values)
-            elif (name := self._names.get(key)) is not None:
-                self._answer = self._run_prepared(name, key, values)
-            else:
-                self._answer = self._run_counted(key, values, self._threshold)
+            try:
+                if prepare is False or self._threshold is None:
+                    self._answer = self._run_plain(key, values)
+                elif (name := self._names.get(key)) is not None:
+                    self._answer = self._run_prepared(name, key, values)
+                else:
+                    self._answer = self._run_counted(key, values, self._threshold)
+            except KeyboardInterrupt:  # sent or not yet, answered or not yet
+                cancel(self._own, self._own.poll or self._own.watch())
+                raise
 
     @property
     @override
@@ -297,7 +301,7 @@ class OwnCursor(EngineCursor):
         self._stale = True
 
     def _wait(self) -> PGresult:
-        """Return the answer to what was sent, unless it is an error; Ctrl-C cancels it."""
+        """Return the answer to what was sent, unless it is an error."""
         own = self._own
         answer = await_answer(own, own.poll or own.watch())
         if answer.status not in _GOOD:

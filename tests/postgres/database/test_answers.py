@@ -22,7 +22,7 @@ from psycopg.conninfo import make_conninfo
 import alkstore_postgres
 from alkstore import DatabaseError
 from alkstore_postgres import PostgresStore
-from alkstore_postgres.database import answer, database
+from alkstore_postgres.database import answer, database, own_connection
 from alkstore_postgres.database.own_connection import OwnConnection
 from alkstore_postgres.database.own_pool import OwnPool
 from tests.support.proxy import Proxy
@@ -82,6 +82,44 @@ def test_ctrl_c_cancels_the_statement_and_costs_no_connection(
     with Stopwatch() as watch, once(runs, press_ctrl_c), pytest.raises(KeyboardInterrupt):
         one_connection._parts.database.fetch_value(LONG)
     assert watch.seconds < answer.CANCEL_LIMIT
+    assert not runs()
+    assert backend(one_connection) == before
+
+
+def test_ctrl_c_between_sending_and_waiting_cancels_the_statement_too(
+    one_connection: PostgresStore, runs: Callable[[], bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = backend(one_connection)
+
+    def interrupted(*_: object) -> None:
+        wait_until(runs)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(own_connection, "await_answer", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            one_connection._parts.database.fetch_value(LONG)
+    assert not runs()
+    assert backend(one_connection) == before
+
+
+def test_a_request_to_cancel_that_the_server_has_forgotten_is_repeated(
+    one_connection: PostgresStore, runs: Callable[[], bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It does so with one that comes between two messages of a statement."""
+    asked: list[None] = []
+    cancel_safe = OwnConnection.cancel_safe
+
+    def forgotten_once(self: OwnConnection, *, timeout: float) -> None:
+        asked.append(None)
+        if len(asked) > 1:
+            cancel_safe(self, timeout=timeout)
+
+    monkeypatch.setattr(OwnConnection, "cancel_safe", forgotten_once)
+    before = backend(one_connection)
+    with once(runs, press_ctrl_c), pytest.raises(KeyboardInterrupt):
+        one_connection._parts.database.fetch_value(LONG)
+    assert len(asked) == 2
     assert not runs()
     assert backend(one_connection) == before
 
