@@ -72,6 +72,10 @@ KINDS = {
     "gunicorn preload, started before the fork": Kind(
         [*GUNICORN, "--workers=2", "--preload"], "import", 2, before=True
     ),
+    "gunicorn gevent": Kind([*GUNICORN, "--workers=2", "--worker-class=gevent"], "import", 2),
+    "gunicorn gevent preload": Kind(
+        [*GUNICORN, "--workers=2", "--worker-class=gevent", "--preload"], "hook", 2
+    ),
     "uWSGI": Kind([*UWSGI, "--processes=2"], "hook", 2),
     "uWSGI lazy-apps": Kind(
         [*UWSGI, "--processes=2", "--lazy-apps", "--enable-threads"], "import", 2

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
+import queue
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from queue import Empty, SimpleQueue
 
 from alkstore.runners.attempt import RELEASE, Outcome
 from alkstore.runners.errand import Errand
@@ -66,7 +66,7 @@ class Claims:
         self.looked = threading.Event()
         self.looked.set()
         self._lock = threading.Lock()
-        self._ready: SimpleQueue[Held | Errand | None] = SimpleQueue()
+        self._ready: queue.SimpleQueue[Held | Errand | None] = queue.SimpleQueue()
         self._held: dict[int, Held] = {}
         self._unbegun: dict[int, Held] = {}
         self._running: dict[int, Held] = {}
@@ -310,7 +310,7 @@ class Claims:
         while True:
             try:
                 held = self._ready.get_nowait()
-            except Empty:
+            except queue.Empty:
                 return drained
             if held is None:
                 self._ready.put(None)

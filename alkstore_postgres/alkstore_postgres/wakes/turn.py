@@ -17,11 +17,6 @@ Connect = Callable[[], psycopg.Connection[Any]]
 
 _OTHERS_LIMIT = 2.0
 
-# No epoll or kqueue: their descriptors would be shared with the child of a fork.
-_Selector: type[selectors.BaseSelector] = getattr(
-    selectors, "PollSelector", selectors.SelectSelector
-)
-
 
 class SilentError(Exception):
     """The server did not answer in time."""
@@ -68,7 +63,7 @@ class Turn:
         self._wake = wake
         self._fall_behind = fall_behind
         # Made once: a wake is heard sooner.
-        self._selector = _Selector()
+        self._selector = _selector()
         self._paused = False
         self._names: list[str] = []
         self.line: Line | None = None
@@ -177,6 +172,15 @@ class Turn:
 
 def has_rung(bell: socket.socket, timeout: float) -> bool:
     """Return whether *bell* has something to read, after *timeout* seconds at most."""
-    with _Selector() as selector:
+    with _selector() as selector:
         selector.register(bell, selectors.EVENT_READ)
         return bool(selector.select(timeout))
+
+
+def _selector() -> selectors.BaseSelector:
+    # No epoll or kqueue: their descriptors would be shared with the child of a fork. Looked up for
+    # each: gevent may have replaced it since.
+    kind: type[selectors.BaseSelector] = getattr(
+        selectors, "PollSelector", selectors.SelectSelector
+    )
+    return kind()
