@@ -8,6 +8,7 @@ a whole. Then a poll, a read and a look are enough, in the steps that psycopg's 
 
 from __future__ import annotations
 
+import selectors
 import time
 from contextlib import suppress
 from typing import Any, Final
@@ -36,7 +37,7 @@ gevent has put polls of its own in the place of Python's, which belong to one th
 def await_answer(connection: psycopg.Connection[Any], poll: Any) -> PGresult:
     """Return the server's answer to the one statement that was sent.
 
-    Whatever interrupts this leaves the statement running; see `cancel`.
+    What interrupts this may leave the statement running; see `cancel`.
 
     Args:
         connection: Where it was sent.
@@ -78,36 +79,42 @@ def _read(pgconn: PGconn, poll: Any) -> PGresult:
         raise
 
 
-def cancel(connection: psycopg.Connection[Any], poll: Any) -> None:
+def cancel(connection: psycopg.Connection[Any]) -> None:
     """End what runs on the connection, which can be used afterwards, or is closed.
 
     Args:
         connection: Where something may have been sent, and not been answered.
-        poll: As for `await_answer`.
     """
     pgconn = connection.pgconn
     if pgconn.transaction_status != TransactionStatus.ACTIVE:
         return
     deadline = time.monotonic() + CANCEL_LIMIT
     try:
-        with suppress(psycopg.Error):
-            while (left := deadline - time.monotonic()) > 0:
-                connection.cancel_safe(timeout=left)
-                if poll is None or not _IS_USUAL or _ends(pgconn, poll, min(_CANCEL_AGAIN, left)):
-                    return
+        with suppress(Exception):  # it must not take the place of the Ctrl-C
+            if pgconn.flush():
+                return  # the server waits for the rest, and commits nothing without it
+            with selectors.DefaultSelector() as selector:
+                selector.register(pgconn.socket, selectors.EVENT_READ)
+                left, patience = CANCEL_LIMIT, 0.0  # perhaps the answer is here
+                while left > 0 and not _ends(pgconn, selector, min(patience, left)):
+                    connection.cancel_safe(timeout=left)
+                    left, patience = deadline - time.monotonic(), _CANCEL_AGAIN
     finally:  # Ctrl-C once more, for one
         if pgconn.transaction_status == TransactionStatus.ACTIVE:
             connection.close()
 
 
-def _ends(pgconn: PGconn, poll: Any, limit: float) -> bool:
+def _ends(pgconn: PGconn, selector: selectors.BaseSelector, limit: float) -> bool:
     """Return whether the statement ends within *limit* seconds, with all its answers read."""
     deadline = time.monotonic() + limit
+    has_looked = False
     while True:
         while pgconn.is_busy():
-            if time.monotonic() >= deadline:
+            left = max(deadline - time.monotonic(), 0.0)
+            if has_looked and not left:
                 return False
-            if poll.poll(LOOK_EVERY):
+            if selector.select(left):
                 pgconn.consume_input()
+            has_looked = True
         if pgconn.get_result() is None:
             return True

@@ -170,7 +170,7 @@ class OwnCursor(EngineCursor):
                 else:
                     self._answer = self._run_counted(key, values, self._threshold)
             except KeyboardInterrupt:  # sent or not yet, answered or not yet
-                cancel(self._own, self._own.poll or self._own.watch())
+                cancel(self._own)
                 raise
 
     @property

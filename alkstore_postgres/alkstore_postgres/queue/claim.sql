@@ -153,8 +153,8 @@ LEFT JOIN claimed ON true
 ORDER BY claimed.priority DESC, claimed.run_at, claimed.id;
 
 -- The short claims. They claim the jobs of one priority level, or nothing at all when something
--- has to be swept first, or when that level has nothing due: then the full statement above has
--- to look. The same indexes carry them, and what they claim is what that one would have claimed
+-- has to be swept first, or when that level (for claim_first: the first job that nobody has
+-- locked) has nothing due: then the full statement above has to look. The same indexes carry them, and what they claim is what that one would have claimed
 -- first. For few jobs the server takes longer to set a statement up than to run it, so there is
 -- as little of them as can be.
 

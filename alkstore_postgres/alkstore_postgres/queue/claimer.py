@@ -100,6 +100,7 @@ class Claimer:
                 if left <= 0:
                     return []
                 sleeper.parker.park(min(nap, left))
+                claim.follow_fork()
             return []
         finally:
             try:
@@ -251,15 +252,24 @@ class _Claim:
         more: Whether there was more, as far as the last look tells.
     """
 
-    __slots__ = ("claim_id", "hinted", "limit", "more", "queue", "worker_id")
+    __slots__ = ("_pid", "claim_id", "hinted", "limit", "more", "queue", "worker_id")
 
     def __init__(self, queue: str, worker_id: str, limit: int) -> None:
         self.queue = queue
         self.worker_id = worker_id
         self.limit = limit
         self.hinted = False
-        self.claim_id = UuidBytes(os.urandom(16))  # as random as a uuid can be
         self.more = False
+        self._identify()
+
+    def _identify(self) -> None:
+        self.claim_id = UuidBytes(os.urandom(16))  # as random as a uuid can be
+        self._pid = os.getpid()
+
+    def follow_fork(self) -> None:
+        """In a child that goes on with the call take another identity: that one is the parent's."""
+        if self._pid != os.getpid():
+            self._identify()
 
     def params(self, *, swept: bool = False, place: Place | None = None) -> dict[str, Any]:
         """Return the parameters of the statement."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -122,6 +124,73 @@ def test_a_request_to_cancel_that_the_server_has_forgotten_is_repeated(
     assert len(asked) == 2
     assert not runs()
     assert backend(one_connection) == before
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[None]:
+    """One entry for each request to cancel, none of which is sent."""
+    asked: list[None] = []
+    monkeypatch.setattr(OwnConnection, "cancel_safe", lambda *_, **__: asked.append(None))
+    return asked
+
+
+def test_ctrl_c_when_the_answer_has_come_asks_for_nothing(
+    one_connection: PostgresStore, asked: list[None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = backend(one_connection)
+
+    def interrupted(connection: OwnConnection, *_: object) -> None:
+        assert select.select([connection], [], [], 10)[0]
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(own_connection, "await_answer", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            one_connection._parts.database.fetch_value(b"SELECT 1")
+    assert asked == []
+    assert backend(one_connection) == before
+
+
+def test_ctrl_c_before_the_statement_was_sent_as_a_whole_closes_the_connection_at_once(
+    proxy: Proxy,
+    open_store: OpenStore,
+    schema: str,
+    asked: list[None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The server would forget each request: it runs nothing that it could cancel."""
+    open_store().close()
+    url = proxy.conninfo
+    with alkstore_postgres.open(url, schema=schema, min_size=1, max_size=1, timeout=5) as store:
+        before = backend(store)
+        proxy.stall()
+
+        def interrupted(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(own_connection, "await_answer", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                store._parts.database.fetch_value(
+                    b"SELECT pg_catalog.length(%(content)s::pg_catalog.bytea)",
+                    {"content": b"x" * 30_000_000},
+                )
+        assert asked == []
+        proxy.resume()
+        assert backend(store) != before
+
+
+def test_a_request_to_cancel_that_fails_leaves_the_ctrl_c(
+    one_connection: PostgresStore, runs: Callable[[], bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: object, **__: object) -> None:
+        raise OSError(errno.EMFILE, "no more descriptors")
+
+    monkeypatch.setattr(OwnConnection, "cancel_safe", failing)
+    before = backend(one_connection)
+    with once(runs, press_ctrl_c), pytest.raises(KeyboardInterrupt):
+        one_connection._parts.database.fetch_value(LONG)
+    assert backend(one_connection) != before
 
 
 def test_ctrl_c_on_a_silent_way_closes_the_connection(
