@@ -19,9 +19,14 @@ from tests.support.sql_probe import SqlProbe, Traffic
 
 @pytest.fixture(params=[0, None], ids=["prepared", "behind a pooler"])
 def watched(
-    request: pytest.FixtureRequest, sql_probe: SqlProbe, schema: str
+    request: pytest.FixtureRequest,
+    sql_probe: SqlProbe,
+    schema: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[PostgresStore]:
     """A store whose only connection has run everything once."""
+    # Claims after a slow look are other statements: not for a moment of a busy machine.
+    monkeypatch.setattr("alkstore_postgres.queue.claim_places.SLOW_LOOK", 600.0)
     with alkstore_postgres.open(
         sql_probe.conninfo, schema, min_size=1, max_size=1, prepare_threshold=request.param
     ) as store:
