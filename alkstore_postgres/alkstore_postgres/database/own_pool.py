@@ -49,6 +49,16 @@ class OwnPool(ConnectionPool[OwnConnection]):
         super().__init__(*args, **kwargs)
 
     @override
+    def __del__(self) -> None:
+        """Stop the pool's threads; see `ConnectionPool`.
+
+        The last one that knows of a dropped pool may be one of these: it cannot wait for itself,
+        which would be told on stderr.
+        """
+        with suppress(RuntimeError):
+            super().__del__()
+
+    @override
     def getconn(self, timeout: float | None = None) -> OwnConnection:
         """Take what lies ready, or have the pool hand one out; see `ConnectionPool.getconn`."""
         while self._ready:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -11,8 +12,10 @@ from typing import Any
 
 import psycopg
 import pytest
-from psycopg_pool import PoolClosed, PoolTimeout
+from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
+from psycopg_pool.pool import MaintenanceTask
 
+from alkstore._typing import override
 from alkstore_postgres.database import own_pool
 from alkstore_postgres.database.own_connection import OwnConnection
 from alkstore_postgres.database.own_pool import OwnPool
@@ -67,6 +70,36 @@ def test_what_came_back_last_is_handed_out_again(make_pool: MakePool) -> None:
     with lent(pool) as again:
         assert again is one
     assert pool.get_stats()["pool_available"] == returned == 1, "the pool was told"
+
+
+class _Holding(MaintenanceTask):
+    """Has a thread of the pool hold it until it is told to go on."""
+
+    begun = threading.Event()
+    go_on = threading.Event()
+
+    @override
+    def _run(self, pool: ConnectionPool[Any]) -> None:
+        self.begun.set()
+        assert self.go_on.wait(10)
+        assert not pool.closed
+
+
+def test_a_dropped_pool_ends_quietly_in_a_thread_of_its_own(
+    conninfo: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    complaints: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", complaints.append)
+    pool = OwnPool(conninfo, connection_class=OwnConnection, min_size=0, max_size=1, open=True)
+    threads = list(pool._workers)
+    pool.run_task(_Holding(pool))
+    assert _Holding.begun.wait(10)
+    del pool
+    _Holding.go_on.set()
+    for thread in threads:
+        thread.join(10)
+        assert not thread.is_alive()
+    assert complaints == []
 
 
 def test_whoever_waits_gets_what_comes_back(make_pool: MakePool) -> None:
