@@ -15,7 +15,6 @@ import pytest
 from alkstore.traits import Queue
 from alkstore_postgres import PostgresStore
 from alkstore_postgres.database.session import Session
-from alkstore_postgres.database.statements import Statements
 from alkstore_postgres.queue.claimer import _ID, _Claim
 from tests.support.job_table import JobTable
 
@@ -28,24 +27,13 @@ Claims = Callable[..., tuple[list[int], list[str]]]
 
 
 @pytest.fixture
-def claims(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> Claims:
+def claims(queue: Queue, claim_statements: list[str]) -> Claims:
     """Return a function that claims; it returns the ids, and what statements were sent."""
-    # However busy the machine is: a slow look is followed by full ones.
-    monkeypatch.setattr("alkstore_postgres.queue.claim_places.SLOW_LOOK", 600.0)
-    sent: list[str] = []
-    render = Statements._render
-
-    def rendering(statements: Statements, name: str, limit: int | None) -> bytes:
-        if name.startswith("claim"):
-            sent.append(name)
-        return render(statements, name, limit)
-
-    monkeypatch.setattr(Statements, "_render", rendering)
 
     def claim(limit: int = 1) -> tuple[list[int], list[str]]:
-        sent.clear()
+        claim_statements.clear()
         handles = queue.claim("w", limit)
-        return [handle.id for handle in handles], list(sent)
+        return [handle.id for handle in handles], list(claim_statements)
 
     return claim
 

@@ -9,7 +9,6 @@ import pytest
 
 from alkstore.traits import JobHandle, Queue
 from alkstore_postgres import PostgresStore
-from alkstore_postgres.database.statements import Statements
 from alkstore_postgres.queue.claim_streaks import ClaimStreaks
 from alkstore_postgres.queue.claimer import Claimer
 from tests.support.job_table import JobTable
@@ -27,16 +26,17 @@ class Sleeper:
         sent: The names of the last call's claim statements.
     """
 
-    def __init__(self, store: PostgresStore, queue: Queue, patch: pytest.MonkeyPatch) -> None:
-        self.sent: list[str] = []
+    def __init__(
+        self,
+        store: PostgresStore,
+        queue: Queue,
+        claim_statements: list[str],
+        patch: pytest.MonkeyPatch,
+    ) -> None:
+        self.sent = claim_statements
         self._queue = queue
         self._events: list[Callable[[], Any]] = []
-        render, attempt = Statements._render, Claimer._try
-
-        def rendering(statements: Statements, name: str, limit: int | None) -> bytes:
-            if name.startswith("claim"):
-                self.sent.append(name)
-            return render(statements, name, limit)
+        attempt = Claimer._try
 
         def trying(claimer: Claimer, claim: Any) -> Any:
             found = attempt(claimer, claim)
@@ -46,7 +46,6 @@ class Sleeper:
                 store._parts.hub.waiters.wake_all()
             return found
 
-        patch.setattr(Statements, "_render", rendering)
         patch.setattr(Claimer, "_try", trying)
 
     def claim(self, *events: Callable[[], Any], limit: int = 1) -> list[JobHandle]:
@@ -66,10 +65,13 @@ class Sleeper:
 
 
 @pytest.fixture
-def sleeper(store: PostgresStore, queue: Queue, monkeypatch: pytest.MonkeyPatch) -> Sleeper:
-    # However busy the machine is: a slow look is followed by full ones.
-    monkeypatch.setattr("alkstore_postgres.queue.claim_places.SLOW_LOOK", 600.0)
-    return Sleeper(store, queue, monkeypatch)
+def sleeper(
+    store: PostgresStore,
+    queue: Queue,
+    claim_statements: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Sleeper:
+    return Sleeper(store, queue, claim_statements, monkeypatch)
 
 
 def test_after_good_wakes_the_short_statement_claims_the_job(
